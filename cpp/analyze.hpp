@@ -1,0 +1,36 @@
+// Text -> tokens. The specification is python/gnomon/reference/analysis.py; this file gives the same tokens
+// and the same spans, token by token, without Unicode case mapping or normalisation: those belong to the
+// caller (Python's unicodedata), which passes two aligned views of one text, `cased` and `lowered`.
+// For ASCII text both views are the same and lower case is made here.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace gnomon {
+
+// A Python str as it lies in memory: 1, 2 or 4 bytes a code point. Not owned.
+struct TextView {
+    const void* data = nullptr;
+    std::size_t length = 0;  // code points
+    int width = 1;
+};
+
+enum class Preset { basic_v1, standard_v1 };
+
+// Throws InvalidInput listing the known names.
+Preset preset_named(std::string_view name);
+
+struct Token {
+    std::string_view text;  // UTF-8 (lone surrogates as three bytes); valid until the next token
+    std::size_t start;      // code points, half open
+    std::size_t end;
+};
+
+// Calls sink(const Token&) for each token in order. `sink` is a plain function pointer with a context so
+// that one compiled tokenizer serves the builder, the query side and the tests.
+using TokenSink = void (*)(void* context, const Token& token);
+void tokenize(Preset preset, TextView cased, TextView lowered, TokenSink sink, void* context);
+
+}  // namespace gnomon

@@ -1,0 +1,55 @@
+// The best k hits under order.hpp. Candidates gather in a buffer of 2k (at least 64) and are cut to k by
+// nth_element when it is full: amortised O(1) per push, no heap to sift, and k may be as large as N.
+// threshold() is the score that a new candidate has to reach: an equal score may still win by position.
+#pragma once
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <vector>
+
+#include "order.hpp"
+
+namespace gnomon {
+
+class TopK {
+  public:
+    explicit TopK(std::size_t k) : k_(k), limit_(std::max<std::size_t>(2 * k, 64)) {}
+
+    double threshold() const { return threshold_; }
+
+    void push(Hit hit) {
+        if (k_ == 0 || hit.score < threshold_) return;
+        hits_.push_back(hit);
+        if (hits_.size() >= limit_) cut();
+    }
+
+    void merge(const TopK& other) {
+        for (const Hit& hit : other.hits_) push(hit);
+    }
+
+    // Best first. The collection is empty afterwards.
+    std::vector<Hit> take() {
+        cut();
+        std::sort(hits_.begin(), hits_.end(), better);
+        threshold_ = kNone;
+        return std::move(hits_);
+    }
+
+  private:
+    static constexpr double kNone = -std::numeric_limits<double>::infinity();
+
+    void cut() {
+        if (hits_.size() <= k_) return;
+        const auto last = hits_.begin() + static_cast<std::ptrdiff_t>(k_) - 1;
+        std::nth_element(hits_.begin(), last, hits_.end(), better);
+        threshold_ = last->score;
+        hits_.resize(k_);
+    }
+
+    std::size_t k_;
+    std::size_t limit_;
+    double threshold_ = kNone;
+    std::vector<Hit> hits_;
+};
+
+}  // namespace gnomon
