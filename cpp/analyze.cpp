@@ -71,7 +71,7 @@ class Tokenizer {
         for (std::size_t at = 0; at < length_;) {
             const std::uint8_t bits = class_of(cased_[at]);
             if (bits & (kCjk | kExtra)) {
-                at = bigrams<kCjk | kExtra>(at);
+                at = bigrams < kCjk | kExtra > (at);
             } else if (bits & kIdentifier) {
                 at = identifier(at);
             } else {
@@ -193,17 +193,20 @@ void run(Preset preset, TextView cased, TextView lowered, TokenSink sink, void* 
 template <class Fn>
 auto with_units(TextView text, const Fn& fn) {
     switch (text.width) {
-        case 1: return fn(static_cast<const std::uint8_t*>(text.data));
-        case 2: return fn(static_cast<const std::uint16_t*>(text.data));
-        case 4: return fn(static_cast<const std::uint32_t*>(text.data));
-        default: throw InvalidInput("text width must be 1, 2 or 4, got " + std::to_string(text.width));
+        case 1:
+            return fn(static_cast<const std::uint8_t*>(text.data));
+        case 2:
+            return fn(static_cast<const std::uint16_t*>(text.data));
+        case 4:
+            return fn(static_cast<const std::uint32_t*>(text.data));
+        default:
+            throw InvalidInput("text width must be 1, 2 or 4, got " + std::to_string(text.width));
     }
 }
 
 std::vector<std::uint32_t> widened(TextView text) {
-    return with_units(text, [&](const auto* units) {
-        return std::vector<std::uint32_t>(units, units + text.length);
-    });
+    return with_units(
+        text, [&](const auto* units) { return std::vector<std::uint32_t>(units, units + text.length); });
 }
 
 TextView view_of(const std::vector<std::uint32_t>& units) { return {units.data(), units.size(), 4}; }
@@ -213,7 +216,8 @@ TextView view_of(const std::vector<std::uint32_t>& units) { return {units.data()
 Preset preset_named(std::string_view name) {
     if (name == "basic-v1") return Preset::basic_v1;
     if (name == "standard-v1") return Preset::standard_v1;
-    throw InvalidInput("analyzer preset must be one of basic-v1, standard-v1, got '" + std::string(name) + "'");
+    throw InvalidInput("analyzer preset must be one of basic-v1, standard-v1, got '" + std::string(name) +
+                       "'");
 }
 
 void tokenize(Preset preset, TextView cased, TextView lowered, TokenSink sink, void* context) {
