@@ -20,9 +20,9 @@ def rrf_scores(rankings: Sequence[Sequence[Hashable]], k: float = 60) -> dict[Ha
     """
     parts: dict[Hashable, list[float]] = {}
     for ranking in rankings:
-        for index, doc_id in enumerate(ranking):
-            if doc_id not in ranking[:index]:
-                parts.setdefault(doc_id, []).append(1 / (k + index + 1))
+        for rank, doc_id in enumerate(ranking, 1):
+            if doc_id not in ranking[: rank - 1]:
+                parts.setdefault(doc_id, []).append(1 / (k + rank))
     return {doc_id: math.fsum(part) for doc_id, part in parts.items()}
 
 
