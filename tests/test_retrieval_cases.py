@@ -36,8 +36,8 @@ def search_all(case: Case, documents: list[Any], query: Any) -> gnomon.Hits:
 
 def check_scores(case: Case, hits: gnomon.Hits, ranking: list[int], expected: list[float]) -> None:
     assert hits.ids.tolist() == ranking
-    # The file's scores lack the constant factor k1 + 1, and their terms were summed by math.fsum: the
-    # last bits may differ. 1e-12 relative is the file's own precision.
+    # The file's scores lack the constant factor k1 + 1, and their terms were summed by math.fsum:
+    # the last bits may differ. 1e-12 relative is the file's own precision.
     factor = case["input"].get("k1", 1.2) + 1
     for score, without_factor in zip(hits.scores.tolist(), expected, strict=True):
         assert abs(score - without_factor * factor) <= 1e-12 * score
