@@ -7,9 +7,8 @@ import importlib
 import inspect
 import pkgutil
 
-import pytest
-
 import gnomon
+import pytest
 
 NO_EXAMPLE = {"__version__"}  # data, not a thing to call
 MODULES = sorted(

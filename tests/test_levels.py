@@ -8,16 +8,16 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 import gnomon
+import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 KNOWN = ["scalar", "avx2", "avx512", "neon"]
 SEARCH = """
 import gnomon, numpy
 index = gnomon.BM25Index.build([["a", "b"], ["b"], ["a", "a", "c"], []])
-print(index.search(["a", "b", "a"], 3).scores.tolist(), index.search(["a", "b", "a"], 3).ids.tolist())
+hits = index.search(["a", "b", "a"], 3)
+print(hits.scores.tolist(), hits.ids.tolist())
 rows = numpy.arange(200, dtype=numpy.float32).reshape(5, 40) % 7 - 3
 print(gnomon.cosine_topk(rows[2], rows, 5).values.tolist())
 """

@@ -1,4 +1,4 @@
-"""README.md is true: its Python runs, its commands are there, its figures are those that were measured."""
+"""README.md is true: its Python runs, its commands are there, its figures were measured."""
 
 from __future__ import annotations
 
