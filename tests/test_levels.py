@@ -89,7 +89,7 @@ print([(h.ids.tolist(), h.scores.tolist()) for h in index.search_many([["a"], ["
 
 
 @pytest.mark.parametrize("flags", ["-ffast-math", "-O2 -Ofast", "-ffp-contract=fast"])
-@pytest.mark.parametrize("variable", ["CXXFLAGS", "CFLAGS"])
+@pytest.mark.parametrize("variable", ["CXXFLAGS", "CFLAGS", "LDFLAGS"])
 def test_the_build_refuses_flags_that_change_bits(
     tmp_path: Path, variable: str, flags: str
 ) -> None:
