@@ -44,7 +44,8 @@ def test_every_public_name_has_an_example_that_runs(name: str) -> None:
     assert doc, f"gnomon.{name} has no docstring"
     if is_exception(name):  # is raised, not called
         return
-    example = doctest.DocTestParser().get_doctest(doc, {"gnomon": gnomon}, name, None, None)
+    names = {"gnomon": gnomon} | vars(gnomon)
+    example = doctest.DocTestParser().get_doctest(doc, names, name, None, None)
     assert example.examples, f"gnomon.{name} has no example in its docstring"
     report: list[str] = []
     runner = doctest.DocTestRunner(optionflags=OPTIONS)
