@@ -149,7 +149,9 @@ class BM25Index:
         offsets = [0]
         for query in queries:
             if isinstance(query, (str, bytes)):
-                raise TypeError("this index was built from token ids; a query is a list of token ids")
+                raise TypeError(
+                    "this index was built from token ids; a query is a list of token ids"
+                )
             for place, term in enumerate(query):
                 if as_count(term, f"query[{place}]") < self._core.n_terms:
                     flat.append(int(term))

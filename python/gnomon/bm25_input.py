@@ -59,7 +59,9 @@ def _peek(stream: Iterator[Any]) -> tuple[str, Iterator[Any]]:
     """The kind of the documents, from the first that is not an empty list, and the whole stream."""
     seen: list[Any] = []
     for document in stream:
-        if not isinstance(document, (str, np.ndarray, list, tuple)) and isinstance(document, Iterable):
+        if not isinstance(document, (str, np.ndarray, list, tuple)) and isinstance(
+            document, Iterable
+        ):
             document = list(document)
         seen.append(document)
         if isinstance(document, str):

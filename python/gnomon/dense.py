@@ -16,7 +16,13 @@ from .storage import Directory, DirectoryWriter
 
 
 class TopK(NamedTuple):
-    """Scores and row numbers, best first, as arrays of the caller's kind."""
+    """Scores and row numbers, best first, as arrays of the caller's kind.
+
+    >>> import numpy as np
+    >>> values, indices = cosine_topk(np.array([1, 0]), np.array([[0, 1], [3, 0]]), k=1)
+    >>> values.tolist(), indices.tolist()
+    ([1.0], [1])
+    """
 
     values: Any
     indices: Any
