@@ -100,8 +100,8 @@ def _add_texts(
     for i, text in enumerate(batch):
         if not isinstance(text, str):
             raise TypeError(
-                f"documents[{place + i}] is a {type(text).__name__}, but the documents before it are "
-                "str; pass one kind only"
+                f"documents[{place + i}] is a {type(text).__name__}, but the documents before it "
+                "are str; pass one kind only"
             )
     if analyzer.custom:
         builder.add_tokens([analyzer.tokens(text) for text in batch])

@@ -65,8 +65,8 @@ def cosine_topk(
     -------
     TopK
         ``values`` and int64 ``indices``, [k'] or [Q, k'] with k' = min(k, N); torch tensors on the
-        documents' device if an input was a tensor, else numpy arrays. CUDA tensors are copied to the
-        host and the result back.
+        documents' device if an input was a tensor, else numpy arrays. CUDA tensors are copied to
+        the host and the result back.
 
     Raises
     ------
@@ -268,5 +268,5 @@ class DenseIndex:
         return cls(core, Ids.read(directory.container("dense", "ids"), core.n_rows))
 
     def verify(self) -> None:
-        """Reads everything and checks it. Raises :class:`gnomon.CorruptIndex` naming what is damaged."""
+        """Reads and checks everything. Raises :class:`gnomon.CorruptIndex` naming the damage."""
         self._core.verify()

@@ -34,7 +34,7 @@ class Hits(NamedTuple):
 
 
 class Ids:
-    """The caller's ids by document position: positions themselves, unique ints, or unique strings."""
+    """The caller's ids by document position: positions, unique ints, or unique strings."""
 
     def __init__(
         self, n: int, ints: Int64Array | None = None, strings: Sequence[str] | None = None
@@ -45,7 +45,7 @@ class Ids:
 
     @classmethod
     def of(cls, ids: Iterable[Any] | None, n: int) -> Ids:
-        """Checks ids given by a caller. Raises ValueError or TypeError naming the entry at fault."""
+        """Checks ids given by a caller. Raises ValueError or TypeError naming the entry."""
         if ids is None:
             return cls(n)
         values = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
