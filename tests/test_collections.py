@@ -1,4 +1,4 @@
-"""Real collections with judgements: the index, the reference, and an independent oracle's runs agree."""
+"""Real collections with judgements: index, reference and an independent oracle agree."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_dense_top_100_equals_the_exact_cosines(shared: Path) -> None:
         ids, cosines = np.load(folder / "gt100_ids.npy"), np.load(folder / "gt100_cos.npy")
         for level in gnomon.levels():
             found = gnomon.cosine_topk(queries, rows, ids.shape[1], level=level)
-            # The lists come from another order of additions: scores to 1e-14, ids where gaps are wider.
+            # Another order of additions there: scores to 1e-14, ids where gaps are wider.
             assert np.abs(found.values - cosines).max() < 1e-14
             swapped = found.indices != ids
             assert (np.abs(found.values[swapped] - cosines[swapped]) < 1e-14).all()
