@@ -18,9 +18,7 @@ from gnomon.storage import Directory, DirectoryWriter
 from storage_states import commit, number_of, put
 
 # Forked children only write files and die.
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:This process .* is multi-threaded:DeprecationWarning"
-)
+pytestmark = pytest.mark.filterwarnings("ignore:This process.*multi-threaded:DeprecationWarning")
 
 ONLY_NEW = {"before_directory_rename", "after_directory_rename"}
 # The first point at which the new state is in force, for a replaced and for a new directory.
