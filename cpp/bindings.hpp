@@ -8,6 +8,7 @@
 
 namespace gnomon {
 
+void register_errors(pybind11::module_& module);
 void register_storage(pybind11::module_& module);
 void register_analyze(pybind11::module_& module);
 void register_bm25(pybind11::module_& module);
