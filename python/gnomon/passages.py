@@ -77,7 +77,7 @@ def _spans(text: str, size: int) -> Iterator[tuple[int, int]]:
 
 
 def _best_cut(text: str, start: int, stop: int, rare_breaks: bool) -> int:
-    """The place in (start, stop] where the passage from `start` ends; text goes on behind `stop`."""
+    """The place in (start, stop] where the passage from `start` ends; the text goes on there."""
     # White space behind the window ends the passage as well as white space in it.
     seen = stop + (text[stop].isspace() and is_boundary(text, stop, start))
     # A heading stays with its text: a break in the first quarter of the window would part them.
