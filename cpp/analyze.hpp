@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace gnomon {
 
@@ -31,6 +32,14 @@ struct Token {
 // Calls sink(const Token&) for each token in order. `sink` is a plain function pointer with a context so
 // that one compiled tokenizer serves the builder, the query side and the tests.
 using TokenSink = void (*)(void* context, const Token& token);
+// Throws InvalidInput when the two views differ in length. Linear in the text, whatever its longest token.
 void tokenize(Preset preset, TextView cased, TextView lowered, TokenSink sink, void* context);
+
+// Where `text` (not normalised) may be cut so that NFKC of the pieces, joined, is NFKC of the whole;
+// ascending, first 0. It maps spans in normalised text back to the original.
+std::vector<std::size_t> segment_starts(TextView text);
+
+// Of the tables that this build was generated from.
+std::string_view unicode_version();
 
 }  // namespace gnomon

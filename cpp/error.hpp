@@ -3,6 +3,7 @@
 #pragma once
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 namespace gnomon {
 
@@ -13,6 +14,11 @@ struct InvalidInput : std::invalid_argument {
 
 // -> gnomon.CorruptIndex: a file is damaged, truncated, hostile or of another version.
 struct CorruptIndex : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
+// -> gnomon.DeviceError: a device that was asked for by name cannot be used, and why.
+struct DeviceError : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 

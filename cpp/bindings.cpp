@@ -1,0 +1,47 @@
+// gnomon._core: the module, what it was built from, and the CPU levels.
+#include "bindings.hpp"
+
+#include <pybind11/stl.h>
+
+#include "cpu.hpp"
+#include "parallel.hpp"
+
+namespace py = pybind11;
+
+namespace gnomon {
+namespace {
+
+py::dict build_info() {
+    py::dict flags;
+    const std::string all = GNOMON_KERNEL_FLAGS;  // "scalar=-O3 ...;avx2=...": see CMakeLists.txt
+    for (std::size_t at = 0; at < all.size();) {
+        const std::size_t equals = all.find('=', at);
+        const std::size_t end = std::min(all.find(';', at), all.size());
+        flags[py::str(all.substr(at, equals - at))] = all.substr(equals + 1, end - equals - 1);
+        at = end + 1;
+    }
+    py::dict info;
+    info["version"] = GNOMON_VERSION;
+    info["compiler"] = GNOMON_COMPILER;
+    info["kernel_flags"] = flags;
+    return info;
+}
+
+}  // namespace
+}  // namespace gnomon
+
+PYBIND11_MODULE(_core, module) {
+    module.doc() = "Compiled core of gnomon; its contracts are in cpp/*.hpp.";
+    gnomon::register_errors(module);
+    module.def("build_info", &gnomon::build_info, "Version, compiler, and the flags of each kernel level.");
+    module.def("levels", &gnomon::usable_levels, "Kernel levels usable on this CPU, slowest first.");
+    module.def(
+        "level", [] { return std::string(gnomon::default_kernels().level); },
+        "The level in use: GNOMON_LEVEL, or else the best usable one.");
+    module.def("thread_count", &gnomon::thread_count, py::arg("threads") = 0,
+               "Threads that a call with this argument uses; 0 stands for GNOMON_THREADS or all cores.");
+    gnomon::register_storage(module);
+    gnomon::register_analyze(module);
+    gnomon::register_bm25(module);
+    gnomon::register_dense(module);
+}

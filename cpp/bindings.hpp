@@ -1,0 +1,30 @@
+// What the binding files share. Each registers its part of gnomon._core; bindings.cpp calls them in order.
+#pragma once
+#include <pybind11/pybind11.h>
+
+#include <string>
+
+#include "analyze.hpp"
+
+namespace gnomon {
+
+void register_errors(pybind11::module_& module);
+void register_storage(pybind11::module_& module);
+void register_analyze(pybind11::module_& module);
+void register_bm25(pybind11::module_& module);
+void register_dense(pybind11::module_& module);
+
+// A str's code points where they lie, without a copy. They never move or change while the caller holds a
+// reference to `text`, so they may be read with the GIL released.
+inline TextView text_view(pybind11::handle text) {
+    if (!PyUnicode_Check(text.ptr())) {
+        throw pybind11::type_error(std::string("text must be a str, got ") + Py_TYPE(text.ptr())->tp_name);
+    }
+#if PY_VERSION_HEX < 0x030C0000
+    if (PyUnicode_READY(text.ptr()) != 0) throw pybind11::error_already_set();
+#endif
+    return {PyUnicode_DATA(text.ptr()), static_cast<std::size_t>(PyUnicode_GET_LENGTH(text.ptr())),
+            static_cast<int>(PyUnicode_KIND(text.ptr()))};
+}
+
+}  // namespace gnomon

@@ -1,0 +1,64 @@
+// BM25 kernels, x86-64-v3: four documents at a time. AVX2 gathers but does not scatter.
+#include <immintrin.h>
+
+#include "../bm25.hpp"
+#include "kernels.hpp"
+
+namespace gnomon::avx2 {
+
+// Exact for all 32 bits: the value goes into the low mantissa of 2^52, which is then subtracted.
+static __m256d to_double(__m128i values) noexcept {
+    const __m256i magic = _mm256_set1_epi64x(0x4330000000000000);
+    const __m256i bits = _mm256_or_si256(_mm256_cvtepu32_epi64(values), magic);
+    return _mm256_sub_pd(_mm256_castsi256_pd(bits), _mm256_castsi256_pd(magic));
+}
+
+void bm25_add(const std::uint32_t* docs, const std::uint32_t* tfs, std::size_t n, std::uint32_t base,
+              const double* norms, double idf, double k1_plus_1, double* scores) noexcept {
+    const __m128i bases = _mm_set1_epi32(static_cast<int>(base));
+    const __m256d idfs = _mm256_set1_pd(idf);
+    const __m256d factor = _mm256_set1_pd(k1_plus_1);
+    std::size_t i = 0;
+    for (; i + 4 <= n; i += 4) {
+        const __m128i offsets =
+            _mm_sub_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(docs + i)), bases);
+        const __m256d tf = to_double(_mm_loadu_si128(reinterpret_cast<const __m128i*>(tfs + i)));
+        const __m256d norm = _mm256_add_pd(tf, _mm256_i32gather_pd(norms, offsets, 8));
+        const __m256d weight = _mm256_div_pd(_mm256_mul_pd(_mm256_mul_pd(idfs, tf), factor), norm);
+        const __m256d sums = _mm256_add_pd(_mm256_i32gather_pd(scores, offsets, 8), weight);
+        alignas(16) std::uint32_t to[4];
+        alignas(32) double sum[4];
+        _mm_store_si128(reinterpret_cast<__m128i*>(to), offsets);
+        _mm256_store_pd(sum, sums);
+        for (int lane = 0; lane < 4; ++lane) scores[to[lane]] = sum[lane];
+    }
+    for (; i < n; ++i) {
+        const std::uint32_t offset = docs[i] - base;
+        scores[offset] += bm25::weight(idf, static_cast<double>(tfs[i]), k1_plus_1, norms[offset]);
+    }
+}
+
+std::size_t bm25_select(const double* scores, std::size_t n, double threshold, std::uint32_t* out) noexcept {
+    const __m256d limit = _mm256_set1_pd(threshold);
+    const __m256i untouched = _mm256_set1_epi64x(static_cast<long long>(0x8000000000000000u));
+    std::size_t count = 0;
+    std::size_t i = 0;
+    for (; i + 4 <= n; i += 4) {
+        const __m256d four = _mm256_loadu_pd(scores + i);
+        const __m256i same = _mm256_cmpeq_epi64(_mm256_castpd_si256(four), untouched);
+        int mask = _mm256_movemask_pd(_mm256_cmp_pd(four, limit, _CMP_GE_OQ)) &
+                   ~_mm256_movemask_pd(_mm256_castsi256_pd(same));
+        while (mask != 0) {  // rare once the threshold has risen
+            out[count++] = static_cast<std::uint32_t>(i) + static_cast<std::uint32_t>(__builtin_ctz(static_cast<unsigned>(mask)));
+            mask &= mask - 1;
+        }
+    }
+    for (; i < n; ++i) {
+        std::uint64_t bits;
+        __builtin_memcpy(&bits, scores + i, sizeof bits);
+        if (scores[i] >= threshold && bits != 0x8000000000000000u) out[count++] = static_cast<std::uint32_t>(i);
+    }
+    return count;
+}
+
+}  // namespace gnomon::avx2

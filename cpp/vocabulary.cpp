@@ -1,0 +1,113 @@
+#include "vocabulary.hpp"
+
+#include <cstring>
+#include <limits>
+
+#include "error.hpp"
+
+namespace gnomon {
+
+// FNV-1a over eight bytes at a time with a multiply-xorshift finish: short terms take one or two rounds.
+std::uint64_t term_hash(std::string_view term) {
+    constexpr std::uint64_t kPrime = 0x9E3779B97F4A7C15u;
+    std::uint64_t hash = 0xCBF29CE484222325u ^ (term.size() * kPrime);
+    const char* data = term.data();
+    std::size_t left = term.size();
+    for (; left >= 8; left -= 8, data += 8) {
+        std::uint64_t word;
+        std::memcpy(&word, data, 8);
+        hash = (hash ^ word) * kPrime;
+        hash ^= hash >> 32;
+    }
+    if (left != 0) {
+        std::uint64_t word = 0;
+        std::memcpy(&word, data, left);
+        hash = (hash ^ word) * kPrime;
+    }
+    hash ^= hash >> 29;
+    hash *= 0xBF58476D1CE4E5B9u;
+    return hash ^ (hash >> 32);
+}
+
+VocabularyBuilder::VocabularyBuilder() : starts_{0}, slots_(1024, 0) {}
+
+std::uint32_t VocabularyBuilder::intern(std::string_view term) {
+    const std::uint64_t hash = term_hash(term);
+    const std::size_t mask = slots_.size() - 1;
+    std::size_t slot = hash & mask;
+    for (; slots_[slot] != 0; slot = (slot + 1) & mask) {
+        const std::uint32_t id = slots_[slot] - 1;
+        if (hashes_[id] == hash && starts_[id + 1] - starts_[id] == term.size() &&
+            (term.empty() || std::memcmp(&bytes_[starts_[id]], term.data(), term.size()) == 0))
+            return id;
+    }
+    if (hashes_.size() >= std::numeric_limits<std::uint32_t>::max() - 1)
+        throw InvalidInput("an index holds at most 4,294,967,294 distinct terms; split the collection");
+    const std::uint32_t id = size();
+    bytes_.insert(bytes_.end(), term.begin(), term.end());
+    starts_.push_back(bytes_.size());
+    hashes_.push_back(hash);
+    slots_[slot] = id + 1;
+    if (hashes_.size() * 4 > slots_.size() * 3) grow();
+    return id;
+}
+
+void VocabularyBuilder::grow() {
+    std::vector<std::uint32_t> slots(slots_.size() * 2, 0);
+    const std::size_t mask = slots.size() - 1;
+    for (std::uint32_t id = 0; id < size(); ++id) {
+        std::size_t slot = hashes_[id] & mask;
+        while (slots[slot] != 0) slot = (slot + 1) & mask;
+        slots[slot] = id + 1;
+    }
+    slots_.swap(slots);
+}
+
+Vocabulary::Vocabulary(VocabularyBuilder&& builder)
+    : size_(builder.size()),
+      bytes_(Column<std::uint8_t>::of(std::vector<std::uint8_t>(builder.bytes_.begin(), builder.bytes_.end()))),
+      starts_(Column<std::uint64_t>::of(std::move(builder.starts_))),
+      slots_(Column<std::uint32_t>::of(std::move(builder.slots_))) {}
+
+std::string_view Vocabulary::term(std::uint32_t id) const {
+    starts_.ensure(id, 2);
+    const std::uint64_t first = starts_.data()[id];
+    const std::uint64_t last = starts_.data()[id + 1];
+    if (first > last || last > bytes_.size()) throw CorruptIndex("vocabulary: a term lies outside its arena");
+    bytes_.ensure(first, last - first);
+    return {reinterpret_cast<const char*>(bytes_.data()) + first, last - first};
+}
+
+std::optional<std::uint32_t> Vocabulary::find(std::string_view text) const {
+    const std::size_t mask = slots_.size() - 1;
+    std::size_t slot = term_hash(text) & mask;
+    for (std::size_t probes = 0; probes < slots_.size(); ++probes, slot = (slot + 1) & mask) {
+        slots_.ensure(slot, 1);
+        const std::uint32_t entry = slots_.data()[slot];
+        if (entry == 0) return std::nullopt;
+        if (entry > size_) throw CorruptIndex("vocabulary: a slot names a term that does not exist");
+        if (term(entry - 1) == text) return entry - 1;
+    }
+    throw CorruptIndex("vocabulary: the table has no empty slot");
+}
+
+void Vocabulary::write(ContainerWriter& writer) const {
+    writer.section("vocabulary.bytes", bytes_.span());
+    writer.section("vocabulary.starts", starts_.span());
+    writer.section("vocabulary.slots", slots_.span());
+}
+
+Vocabulary Vocabulary::open(const Container& container, std::uint64_t n_terms) {
+    Vocabulary vocabulary;
+    vocabulary.bytes_ = container.column<std::uint8_t>("vocabulary.bytes");
+    vocabulary.starts_ = container.column<std::uint64_t>("vocabulary.starts");
+    vocabulary.slots_ = container.column<std::uint32_t>("vocabulary.slots");
+    const std::size_t slots = vocabulary.slots_.size();
+    if (n_terms >= std::numeric_limits<std::uint32_t>::max() || vocabulary.starts_.size() != n_terms + 1 ||
+        slots == 0 || (slots & (slots - 1)) != 0 || slots <= n_terms)
+        throw CorruptIndex(container.path() + ": the vocabulary's sections do not fit together");
+    vocabulary.size_ = static_cast<std::uint32_t>(n_terms);
+    return vocabulary;
+}
+
+}  // namespace gnomon

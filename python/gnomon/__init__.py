@@ -1,0 +1,37 @@
+"""Exact retrieval: BM25, cosine top-k, MMR and rank fusion with one answer on every machine.
+
+>>> import gnomon
+>>> index = gnomon.BM25Index.build(["red apple", "green apple", "blueberry"])
+>>> index.search("green apple", k=1).ids
+array([1])
+"""
+
+from ._core import CorruptIndex, DeviceError
+from ._core import levels as levels
+from .analysis import Analyzer
+from .bm25 import BM25Index, bm25_scores
+from .chunking import chunk_tokens
+from .citation import citation_report
+from .dense import DenseIndex, TopK, cosine_topk
+from .fusion import reciprocal_rank_fusion
+from .mmr import mmr
+from .results import Hits
+
+__version__: str = "0.1.0"
+
+__all__ = [
+    "Analyzer",
+    "BM25Index",
+    "CorruptIndex",
+    "DenseIndex",
+    "DeviceError",
+    "Hits",
+    "TopK",
+    "bm25_scores",
+    "chunk_tokens",
+    "citation_report",
+    "cosine_topk",
+    "levels",
+    "mmr",
+    "reciprocal_rank_fusion",
+]

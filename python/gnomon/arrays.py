@@ -1,0 +1,71 @@
+"""Array conversion at the border: anything array-like in, C-contiguous float32 or float64 out.
+
+torch is never imported here: a tensor can only arrive from a program that has imported it.
+"""
+
+from __future__ import annotations
+
+import operator
+import sys
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+
+def is_tensor(value: Any) -> bool:
+    """Whether the value is a torch tensor."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def as_float64(value: Any, name: str) -> npt.NDArray[np.float64]:
+    """A C-contiguous float64 array of the value, of any shape; exact for every float dtype.
+
+    Raises TypeError naming the argument for what is not real numbers.
+    """
+    if is_tensor(value):
+        tensor = value.detach()
+        if tensor.is_complex():
+            raise TypeError(f"{name} must hold real numbers, got a tensor of {tensor.dtype}")
+        value = tensor.to(device="cpu", dtype=sys.modules["torch"].float64).numpy()
+    array = np.asarray(value)
+    if array.size == 0 and array.dtype == object:
+        array = array.astype(np.float64)
+    if array.dtype.kind not in "fiub":
+        raise TypeError(f"{name} must hold real numbers, got an array of {array.dtype}")
+    return np.ascontiguousarray(array, dtype=np.float64)
+
+
+def as_float32(value: Any, name: str) -> npt.NDArray[np.float32]:
+    """A C-contiguous float32 array of the value, of any shape: what the dense scores are defined on.
+
+    float16 and bfloat16 widen exactly; float64 and integers (through float64) round to nearest.
+    Values beyond float32 become infinite and are refused later with the row's number.
+    Raises TypeError naming the argument for what is not real numbers.
+    """
+    if is_tensor(value) and value.is_floating_point():
+        value = value.detach().to(device="cpu", dtype=sys.modules["torch"].float32).numpy()
+    array = np.asarray(as_float64(value, name) if is_tensor(value) else value)
+    if array.dtype.kind != "f":
+        array = as_float64(array, name)
+    with np.errstate(over="ignore"):
+        return np.ascontiguousarray(array, dtype=np.float32)
+
+
+def as_count(value: Any, name: str, least: int = 0) -> int:
+    """A whole number >= least. Raises TypeError or ValueError naming the argument."""
+    try:
+        if isinstance(value, (bool, np.bool_)):
+            raise TypeError
+        count = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be a whole number, got a {type(value).__name__}") from None
+    if count < least:
+        raise ValueError(f"{name} must be at least {least}, got {count}")
+    return count
+
+
+def as_threads(threads: Any) -> int:
+    """The core's thread argument: 0 stands for the default."""
+    return 0 if threads is None else as_count(threads, "threads", 1)

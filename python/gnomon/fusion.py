@@ -1,0 +1,71 @@
+"""Reciprocal rank fusion: one ranking from many, by ranks alone: scores of rankers do not compare.
+
+    score(id) = sum over the rankings that hold it of 1 / (k + rank)          rank = 1, 2, ...
+
+Cormack, Clarke & Büttcher, "Reciprocal rank fusion outperforms Condorcet and individual rank
+learning methods", SIGIR 2009, with their k = 60.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable
+from typing import TypeVar
+
+Id = TypeVar("Id", bound=Hashable)
+
+
+def rrf_scores(rankings: Iterable[Iterable[Id]], k: float = 60) -> dict[Id, float]:
+    """The fused score of every id, in order of first appearance (ranking by ranking).
+
+    Parameters and errors as in ``reciprocal_rank_fusion``. The rounded reciprocals of an id are
+    summed exactly and rounded once (``math.fsum``). Summed from left to right, ids with the ranks
+    1, 2, 7 and 7, 1, 2 would differ in the last bit, and the order of the lists would decide a tie.
+
+    >>> rrf_scores([["a", "b", "a"], ["b"]])
+    {'a': 0.01639344262295082, 'b': 0.03252247488101534}
+    """
+    if not (math.isfinite(k) and k + 1 > 0):
+        raise ValueError(f"k must be a finite number above -1, so that k + rank > 0; got {k}")
+    if isinstance(rankings, str):
+        raise TypeError("rankings must be a list of rankings, got one str")
+    parts: dict[Id, list[float]] = {}
+    for number, ranking in enumerate(rankings):
+        seen: set[Id] = set()
+        for rank, doc_id in enumerate(_ids(ranking, number), 1):
+            try:
+                repeated = doc_id in seen
+            except TypeError as error:
+                place = f"rankings[{number}], rank {rank}"
+                raise TypeError(f"{place}: ids must be hashable, got {doc_id!r}") from error
+            if not repeated:
+                seen.add(doc_id)
+                parts.setdefault(doc_id, []).append(1 / (k + rank))
+    return {doc_id: math.fsum(part) for doc_id, part in parts.items()}
+
+
+def reciprocal_rank_fusion(rankings: Iterable[Iterable[Id]], k: float = 60) -> list[Id]:
+    """Fuse rankings of ids into one list, best first.
+
+    `rankings` holds rankings, best first, of hashable ids (or integer arrays, of numpy or torch,
+    whose ids come back as int). An id counts once per ranking, at its first rank; a ranking that
+    lacks it adds nothing. `k` damps the lead of the first ranks. Ties stand in order of first
+    appearance.
+
+    Raises ValueError when `k` is not a finite number above -1, and TypeError for an id that is not
+    hashable or a str in place of a ranking.
+
+    >>> reciprocal_rank_fusion([["a", "b"], ["b", "c"]])
+    ['b', 'a', 'c']
+    """
+    scores = rrf_scores(rankings, k)
+    return sorted(scores, key=scores.__getitem__, reverse=True)  # stable: ties keep their order
+
+
+def _ids(ranking: Iterable[Id], number: int) -> Iterable[Id]:
+    if isinstance(ranking, str):
+        raise TypeError(f"rankings[{number}] must be a list of ids, got the str {ranking!r}")
+    # The elements of a torch tensor hash by identity: no id would meet itself in another ranking.
+    to_list = getattr(ranking, "tolist", None)
+    ids: Iterable[Id] = ranking if to_list is None else to_list()
+    return ids

@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import gnomon
+import hypothesis
+import pytest
+
+# "ci" draws the same examples on every run, so a red run can be repeated; "soak" finds new ones.
+hypothesis.settings.register_profile("ci", derandomize=True, max_examples=200, deadline=None)
+hypothesis.settings.register_profile("soak", max_examples=20_000, deadline=None)
+hypothesis.settings.load_profile(os.environ.get("GNOMON_HYPOTHESIS", "ci"))
+
+
+# Session scope: a plain name, which hypothesis may use in all examples of a test.
+@pytest.fixture(scope="session", params=gnomon.levels())
+def level(request: pytest.FixtureRequest) -> str:
+    """The name of each CPU level that this machine can run, one after the other."""
+    name: str = request.param
+    return name
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of judged collections and cases, which lies beside the checkout."""
+    beside = Path(__file__).parents[1].parent / "shared"
+    folder = Path(os.environ.get("GNOMON_SHARED", beside))
+    if not folder.is_dir():
+        pytest.skip(f"no test material at {folder}; set GNOMON_SHARED to its place")
+    return folder
