@@ -158,11 +158,12 @@ def _reporting(documents: Sources, report: Report) -> Iterator[Document]:
 
 @contextmanager
 def _progress(total: int) -> Iterator[Report]:
-    """A bar on a terminal, elsewhere a line every ten seconds; yields what to call while reading."""
+    """A bar on a terminal, elsewhere a line every ten seconds; yields what takes the bytes read."""
     total = max(total, 1)
     if not click.get_text_stream("stderr").isatty():
         yield _at_most_every(
-            10.0, lambda done: click.echo(f"{done / 1e6:,.0f} MB, {100 * done // total} %", err=True)
+            10.0,
+            lambda done: click.echo(f"{done / 1e6:,.0f} MB, {100 * done // total} %", err=True),
         )
         return
     from rich import progress

@@ -47,6 +47,9 @@ class Opened:
         directory = Directory.open(path)
         self.passages: Passages = Passages(directory)
         self.bm25: BM25Index = BM25Index.read_part(directory)
+        if self.bm25.analyzer is None:
+            raise ValueError(f"{path}: made of tokens, not of text; make it with `gnomon index`")
+        self.analyzer = self.bm25.analyzer
         if len(self.bm25) != len(self.passages):
             raise ValueError(
                 f"{path}: {len(self.bm25)} documents but {len(self.passages)} passages; index again"
@@ -54,12 +57,12 @@ class Opened:
 
     def search(self, query: str, k: int) -> list[Hit]:
         """The `k` best passages."""
-        terms = frozenset(self.bm25.analyzer.tokens(query))
+        terms = frozenset(self.analyzer.tokens(query))
         ids, scores = self.bm25.search(query, k)
         hits = []
         for rank, (number, score) in enumerate(zip(ids, scores, strict=True), 1):
             passage = self.passages[int(number)]
-            matches = self.bm25.analyzer.match_spans(passage.text, terms)
+            matches = self.analyzer.match_spans(passage.text, terms)
             hits.append(Hit(rank, float(score), passage, matches))
         return hits
 
