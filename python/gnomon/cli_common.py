@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO, Any
@@ -35,6 +37,26 @@ class UserError(click.ClickException):
     def show(self, file: IO[Any] | None = None) -> None:
         """Prints the line."""
         click.echo(f"gnomon: {visible(self.message)}", file=file, err=file is None)
+
+
+@contextmanager
+def signals_held() -> Iterator[None]:
+    """SIGINT and SIGTERM that arrive inside take effect at the end."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # Python runs handlers in the main thread only
+        return
+    arrived: list[int] = []
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    handlers = [
+        signal.signal(number, lambda number, _: arrived.append(number)) for number in numbers
+    ]
+    try:
+        yield
+    finally:
+        for number, handler in zip(numbers, handlers, strict=True):
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+        for waiting in arrived:
+            signal.raise_signal(waiting)
 
 
 @contextmanager

@@ -63,11 +63,12 @@ def compare(opened: Opened, query: str) -> bool:
     documents = [analysis.tokens(passage.text, _ANALYZER) for passage in opened.passages]
     wanted = bm25.bm25_scores(analysis.tokens(query, _ANALYZER), documents)
     given = [float(score) for score in opened.bm25.scores(query)]
-    ranked = sorted(range(len(wanted)), key=lambda number: (-wanted[number], number))[:_SHOWN]
+    matching = [number for number, score in enumerate(wanted) if score > 0]
+    ranked = sorted(matching, key=lambda number: (-wanted[number], number))[:_SHOWN]
     ids, scores = opened.bm25.search(query, _SHOWN)
     click.echo(f"{'rank':>4}  {'gnomon':<22} reference")
-    for rank, number in enumerate(ranked):
-        click.echo(f"{rank + 1:>4}  {float(scores[rank]).hex():<22} {wanted[number].hex()}")
+    for rank, (score, number) in enumerate(zip(scores, ranked, strict=False), 1):
+        click.echo(f"{rank:>4}  {float(score).hex():<22} {wanted[number].hex()}")
     equal = (
         given == wanted
         and [int(number) for number in ids] == ranked

@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 import click
 
-from .cli_common import UserError, user_errors, visible
+from .cli_common import UserError, signals_held, user_errors, visible
 from .documents import MAX_BYTES, Document, Options, Problems
 
 if TYPE_CHECKING:
@@ -124,7 +125,11 @@ def write_index(
     from .storage import DirectoryWriter
 
     began = time.perf_counter()
-    with DirectoryWriter(out) as directory:
+    with ExitStack() as stack:
+        with (
+            signals_held()
+        ):  # else an interrupt between entering and the first line leaves a folder
+            directory = stack.enter_context(DirectoryWriter(out))
         passages = PassageWriter(directory)
         texts = _passages(documents, passages)
         bm25 = BM25Index.build(texts, analyzer=Analyzer(analyzer))
@@ -160,7 +165,7 @@ def _reporting(documents: Sources, report: Report) -> Iterator[Document]:
 def _progress(total: int) -> Iterator[Report]:
     """A bar on a terminal, elsewhere a line every ten seconds; yields what takes the bytes read."""
     total = max(total, 1)
-    if not click.get_text_stream("stderr").isatty():
+    if not sys.stderr.isatty():
         yield _at_most_every(
             10.0,
             lambda done: click.echo(f"{done / 1e6:,.0f} MB, {100 * done // total} %", err=True),

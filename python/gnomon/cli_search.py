@@ -170,9 +170,9 @@ def _window(text: str, matches: Spans, size: int) -> tuple[int, int]:
     start = min(max(0, best - size // 8), len(text) - size)
     end = start + size
     if start > 0:  # begin and end between words where there is white space near
-        space = _WHITE_SPACE.search(text, start, min(start + size // 8, best))
-        start = space.end() if space else start
+        gap = _WHITE_SPACE.search(text, start, min(start + size // 8, best))
+        start = gap.end() if gap else start
     if end < len(text):
-        near = max(text.rfind(" ", end - size // 8, end), text.rfind("\n", end - size // 8, end))
-        end = near if near > 0 else end
+        last_space = max(text.rfind(space, end - size // 8, end) for space in " \n")
+        end = last_space if last_space > 0 else end
     return start, end

@@ -142,8 +142,8 @@ class PassageWriter:
 class Passages:
     """The passages of an opened index, by number; a sequence of Passage that reads from the disk.
 
-    Raises CorruptIndex when the part is damaged, and ValueError when the index has no passages (it was
-    saved by BM25Index.save) or was written by a newer version.
+    Raises CorruptIndex when the part is damaged, and ValueError when the index has no passages (it
+    was saved by BM25Index.save) or was written by a newer version.
     """
 
     def __init__(self, directory: Directory) -> None:
