@@ -34,7 +34,11 @@ PYBIND11_MODULE(_core, module) {
     module.doc() = "Compiled core of gnomon; its contracts are in cpp/*.hpp.";
     gnomon::register_errors(module);
     module.def("build_info", &gnomon::build_info, "Version, compiler, and the flags of each kernel level.");
-    module.def("levels", &gnomon::usable_levels, "Kernel levels usable on this CPU, slowest first.");
+    module.def(
+        "levels", &gnomon::usable_levels,
+        "Kernel levels usable on this CPU, slowest first; the last is the default unless GNOMON_LEVEL\n"
+        "names another. Every level gives the same bits.\n\n"
+        ">>> gnomon.levels()[0]\n'scalar'");
     module.def(
         "level", [] { return std::string(gnomon::default_kernels().level); },
         "The level in use: GNOMON_LEVEL, or else the best usable one.");

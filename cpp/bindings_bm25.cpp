@@ -24,8 +24,8 @@ std::string_view utf8_view(py::handle token, py::object& owner) {
     if (PyUnicode_IS_ASCII(token.ptr()))
         return {static_cast<const char*>(PyUnicode_DATA(token.ptr())),
                 static_cast<std::size_t>(PyUnicode_GET_LENGTH(token.ptr()))};
-    owner = py::reinterpret_steal<py::object>(
-        PyUnicode_AsEncodedString(token.ptr(), "utf-8", "surrogatepass"));
+    owner =
+        py::reinterpret_steal<py::object>(PyUnicode_AsEncodedString(token.ptr(), "utf-8", "surrogatepass"));
     if (!owner) throw py::error_already_set();
     return {PyBytes_AS_STRING(owner.ptr()), static_cast<std::size_t>(PyBytes_GET_SIZE(owner.ptr()))};
 }
@@ -65,7 +65,8 @@ void add_tokens(Bm25Builder& builder, const py::list& documents) {
     }
 }
 
-void add_texts(Bm25Builder& builder, const py::list& cased, const py::list& lowered, std::string_view preset) {
+void add_texts(Bm25Builder& builder, const py::list& cased, const py::list& lowered,
+               std::string_view preset) {
     if (cased.size() != lowered.size()) throw InvalidInput("cased and lowered must have the same length");
     std::vector<std::pair<TextView, TextView>> views;
     views.reserve(cased.size());
@@ -113,7 +114,8 @@ void add_matches(Bm25Builder& builder, const py::list& documents, const py::dict
 
 // The known terms of each query, flat, with offsets.
 py::tuple lookup(const Bm25Index& index, const py::list& queries) {
-    if (!index.has_vocabulary()) throw InvalidInput("this index was built from token ids; query it with token ids");
+    if (!index.has_vocabulary())
+        throw InvalidInput("this index was built from token ids; query it with token ids");
     std::vector<std::uint32_t> terms;
     I64Array offsets(static_cast<py::ssize_t>(queries.size() + 1));
     offsets.mutable_data()[0] = 0;
@@ -180,7 +182,8 @@ py::tuple search_many(const Bm25Index& index, const U32Array& terms, const I64Ar
     return py::make_tuple(ends, positions, scores);
 }
 
-F64Array score_all(const Bm25Index& index, const U32Array& terms, double k1, double b, std::string_view level) {
+F64Array score_all(const Bm25Index& index, const U32Array& terms, double k1, double b,
+                   std::string_view level) {
     const std::span<const std::uint32_t> span = term_span(index, terms);
     F64Array scores(static_cast<py::ssize_t>(index.n_docs()));
     double* const out = scores.mutable_data();
@@ -209,8 +212,9 @@ void register_bm25(py::module_& module) {
         .def_property_readonly("n_postings", &Bm25Index::n_postings)
         .def_property_readonly("has_vocabulary", &Bm25Index::has_vocabulary)
         .def("lookup", &lookup, py::arg("queries"))
-        .def("prepare", [](const Bm25Index& index, double k1, double b) { index.scoring({k1, b}); },
-             py::arg("k1"), py::arg("b"), py::call_guard<py::gil_scoped_release>())
+        .def(
+            "prepare", [](const Bm25Index& index, double k1, double b) { index.scoring({k1, b}); },
+            py::arg("k1"), py::arg("b"), py::call_guard<py::gil_scoped_release>())
         .def("search_many", &search_many, py::arg("terms"), py::arg("offsets"), py::arg("k"), py::arg("k1"),
              py::arg("b"), py::arg("threads") = 0, py::arg("level") = "")
         .def("scores", &score_all, py::arg("terms"), py::arg("k1"), py::arg("b"), py::arg("level") = "")

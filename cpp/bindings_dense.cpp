@@ -1,5 +1,5 @@
-// gnomon._core: dense top-k and MMR. Arrays come in as C-contiguous float32 and float64 (python/gnomon/dense.py
-// converts); the work happens with the GIL released.
+// gnomon._core: dense top-k and MMR. Arrays come in as C-contiguous float32 and float64
+// (python/gnomon/dense.py converts); the work happens with the GIL released.
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 
@@ -56,15 +56,17 @@ py::tuple top_k(const F32Array& vectors, const F32Array& queries, std::string_vi
     std::vector<std::vector<Hit>> results;
     {
         const py::gil_scoped_release release;
-        const std::vector<double> squares = checked_squares(rows, "documents", metric, zero, threads, kernels);
+        const std::vector<double> squares =
+            checked_squares(rows, "documents", metric, zero, threads, kernels);
         const std::vector<double> own = checked_squares(wanted, "query", metric, zero, threads, kernels);
         results = dense_top_k(rows, squares.data(), wanted, own.data(), metric, k, threads, kernels);
     }
     return to_arrays(results, std::min(k, rows.rows));
 }
 
-std::shared_ptr<DenseIndex> make_index(const F32Array& vectors, std::string_view metric, std::string_view on_zero,
-                                       std::size_t threads, std::string_view level) {
+std::shared_ptr<DenseIndex> make_index(const F32Array& vectors, std::string_view metric,
+                                       std::string_view on_zero, std::size_t threads,
+                                       std::string_view level) {
     const Matrix rows = matrix_of(vectors, "vectors");
     // The array is kept, not copied: python/gnomon/dense.py hands over one that nobody else writes to.
     const auto owner = std::shared_ptr<const void>(new py::array(vectors), [](const void* array) {
@@ -95,13 +97,15 @@ py::tuple search(const DenseIndex& index, const F32Array& queries, std::size_t k
 py::array_t<std::int64_t> select(const F64Array& relevance, const F64Array& similarity, std::size_t limit,
                                  double diversity, std::string_view level) {
     const py::ssize_t n = relevance.size();
-    if (relevance.ndim() != 1 || similarity.ndim() != 2 || similarity.shape(0) != n || similarity.shape(1) != n)
+    if (relevance.ndim() != 1 || similarity.ndim() != 2 || similarity.shape(0) != n ||
+        similarity.shape(1) != n)
         throw InvalidInput("invalid MMR inputs: query_score must be [N] and pair_similarity [N, N]");
     const Kernels& kernels = kernels_named(level);
     std::vector<std::int64_t> picks;
     {
         const py::gil_scoped_release release;
-        picks = mmr(relevance.data(), similarity.data(), static_cast<std::size_t>(n), limit, diversity, kernels);
+        picks =
+            mmr(relevance.data(), similarity.data(), static_cast<std::size_t>(n), limit, diversity, kernels);
     }
     return py::array_t<std::int64_t>(static_cast<py::ssize_t>(picks.size()), picks.data());
 }
@@ -111,12 +115,14 @@ py::array_t<std::int64_t> select(const F64Array& relevance, const F64Array& simi
 void register_dense(py::module_& module) {
     module.def("dense_top_k", &top_k, py::arg("vectors"), py::arg("queries"), py::arg("metric"), py::arg("k"),
                py::arg("on_zero") = "zero", py::arg("threads") = 0, py::arg("level") = "");
-    py::class_<DenseIndex, std::shared_ptr<DenseIndex>>(module, "DenseIndex", "A float32 matrix ready to search.")
+    py::class_<DenseIndex, std::shared_ptr<DenseIndex>>(module, "DenseIndex",
+                                                        "A float32 matrix ready to search.")
         .def(py::init(&make_index), py::arg("vectors"), py::arg("metric"), py::arg("on_zero") = "zero",
              py::arg("threads") = 0, py::arg("level") = "")
         .def_property_readonly("n_rows", [](const DenseIndex& index) { return index.matrix().rows; })
         .def_property_readonly("dim", [](const DenseIndex& index) { return index.matrix().dim; })
-        .def_property_readonly("metric", [](const DenseIndex& index) { return std::string(metric_name(index.metric())); })
+        .def_property_readonly(
+            "metric", [](const DenseIndex& index) { return std::string(metric_name(index.metric())); })
         .def("search", &search, py::arg("queries"), py::arg("k"), py::arg("on_zero") = "zero",
              py::arg("threads") = 0, py::arg("level") = "")
         .def("write", &DenseIndex::write, py::arg("writer"), py::call_guard<py::gil_scoped_release>())
@@ -127,8 +133,8 @@ void register_dense(py::module_& module) {
             },
             py::arg("container"))
         .def("verify", &DenseIndex::verify, py::call_guard<py::gil_scoped_release>());
-    module.def("mmr", &select, py::arg("relevance"), py::arg("similarity"), py::arg("limit"), py::arg("diversity"),
-               py::arg("level") = "");
+    module.def("mmr", &select, py::arg("relevance"), py::arg("similarity"), py::arg("limit"),
+               py::arg("diversity"), py::arg("level") = "");
 }
 
 }  // namespace gnomon

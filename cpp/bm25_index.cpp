@@ -92,7 +92,8 @@ void Bm25Index::verify() const {
     std::uint64_t tokens = 0;
     starts_.ensure_all();
     for (std::uint64_t term = 0; term < n_terms(); ++term) {
-        if (starts_.data()[term] != expected) throw CorruptIndex("postings: the terms leave a gap or overlap");
+        if (starts_.data()[term] != expected)
+            throw CorruptIndex("postings: the terms leave a gap or overlap");
         const Postings list = postings(term);
         expected += list.docs.size();
         for (const std::uint32_t tf : list.tfs) tokens += tf;
@@ -135,7 +136,8 @@ void Bm25Builder::add_term(std::uint32_t id) {
 
 void Bm25Builder::end_document() {
     if (length_ >= kMost) throw InvalidInput("a document holds at most 4,294,967,294 tokens; split it");
-    if (lengths_.size() >= kMost - 1) throw InvalidInput("an index holds at most 4,294,967,294 documents; shard it");
+    if (lengths_.size() >= kMost - 1)
+        throw InvalidInput("an index holds at most 4,294,967,294 documents; shard it");
     lengths_.push_back(static_cast<std::uint32_t>(length_));
     distinct_.push_back(distinct_now_);
     n_tokens_ += length_;

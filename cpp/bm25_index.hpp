@@ -1,10 +1,11 @@
 // One immutable BM25 segment: postings by term (CSR), document lengths, and a vocabulary unless the terms are
 // the caller's own ids. Nothing here depends on k1, b or idf, so those can change without a rebuild.
 //
-// Sections on disk: "counts" u64 {documents, tokens, terms, postings}; "lengths" u32 by document; "starts" u64 by
-// term, one more than terms; "docs" u32 ascending within a term; "tfs" u32; "vocabulary.*" (vocabulary.hpp).
-// A mapped term is checked once, when it is first used (blocks against their checksums, then the invariants that
-// the kernels rely on), so that opening is instant and a hostile file still cannot make a kernel write outside.
+// Sections on disk: "counts" u64 {documents, tokens, terms, postings}; "lengths" u32 by document; "starts"
+// u64 by term, one more than terms; "docs" u32 ascending within a term; "tfs" u32; "vocabulary.*"
+// (vocabulary.hpp). A mapped term is checked once, when it is first used (blocks against their checksums,
+// then the invariants that the kernels rely on), so that opening is instant and a hostile file still cannot
+// make a kernel write outside.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -73,7 +74,8 @@ class Bm25Index {
     mutable std::shared_ptr<const Bm25Scoring> scoring_;
 };
 
-// Documents in, one at a time; 8 bytes a posting while building and as much again while finish() sorts by term.
+// Documents in, one at a time; 8 bytes a posting while building and as much again while finish() sorts by
+// term.
 class Bm25Builder {
   public:
     explicit Bm25Builder(bool with_vocabulary);

@@ -7,8 +7,8 @@
 namespace gnomon {
 namespace {
 
-// 16,384 accumulators are 128 KiB: they stay in L2 while all terms of a query pass over them, and the norms of
-// the same documents beside them. Without windows a query over a million documents clears and scans 8 MB.
+// 16,384 accumulators are 128 KiB: they stay in L2 while all terms of a query pass over them, and the norms
+// of the same documents beside them. Without windows a query over a million documents clears and scans 8 MB.
 constexpr std::size_t kWindow = 16384;
 
 struct Cursor {
@@ -35,7 +35,8 @@ bool add_window(std::vector<Cursor>& cursors, const Bm25Scoring& scoring, std::s
         const std::span<const std::uint32_t> docs = cursor.postings.docs;
         // Documents are distinct, so at most end - base of them can lie in this window.
         const auto first = docs.begin() + static_cast<std::ptrdiff_t>(cursor.at);
-        const auto limit = docs.begin() + static_cast<std::ptrdiff_t>(std::min(docs.size(), cursor.at + (end - base)));
+        const auto limit =
+            docs.begin() + static_cast<std::ptrdiff_t>(std::min(docs.size(), cursor.at + (end - base)));
         const std::size_t n = static_cast<std::size_t>(std::lower_bound(first, limit, end) - first);
         if (n == 0) continue;
         any = true;
@@ -56,16 +57,17 @@ std::vector<Hit> bm25_search(const Bm25Index& index, const Bm25Scoring& scoring,
     std::vector<Cursor> cursors = open_cursors(index, terms);
     TopK best(std::min(k, n_docs));
     if (k == 0 || n_docs == 0 || cursors.empty()) return {};
-    // Accumulators start from -0.0: the first weight, which is never -0.0, turns them into exactly 0.0 + weight,
-    // and those that no term touched stay recognisable, so that a match with score 0.0 is still a match.
+    // Accumulators start from -0.0: the first weight, which is never -0.0, turns them into exactly 0.0 +
+    // weight, and those that no term touched stay recognisable, so that a match with score 0.0 is still a
+    // match.
     const std::size_t window = std::min(kWindow, n_docs);
     scratch.scores.assign(window, -0.0);
     scratch.selected.resize(window);
     for (std::size_t base = 0; base < n_docs; base += kWindow) {
         const std::size_t end = std::min(base + kWindow, n_docs);
         if (!add_window(cursors, scoring, base, end, kernels, scratch.scores.data())) continue;
-        const std::size_t found = kernels.bm25_select(scratch.scores.data(), end - base, best.threshold(),
-                                                      scratch.selected.data());
+        const std::size_t found =
+            kernels.bm25_select(scratch.scores.data(), end - base, best.threshold(), scratch.selected.data());
         for (std::size_t i = 0; i < found; ++i) {
             const std::uint32_t offset = scratch.selected[i];
             best.push({scratch.scores[offset], static_cast<std::uint32_t>(base) + offset});

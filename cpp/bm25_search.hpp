@@ -16,8 +16,8 @@ struct Bm25Scratch {
     std::vector<std::uint32_t> selected;
 };
 
-// The best k of the documents that hold at least one term, best first. Terms are added in the given order and as
-// often as they are given. Every term must be < index.n_terms().
+// The best k of the documents that hold at least one term, best first. Terms are added in the given order and
+// as often as they are given. Every term must be < index.n_terms().
 std::vector<Hit> bm25_search(const Bm25Index& index, const Bm25Scoring& scoring,
                              std::span<const std::uint32_t> terms, std::size_t k, const Kernels& kernels,
                              Bm25Scratch& scratch);

@@ -1,5 +1,5 @@
-// An append-only array in pieces: growing never copies or doubles what is there, so a builder's peak memory is
-// what it holds. Pieces double from 1,024 elements up to 4 MiB.
+// An append-only array in pieces: growing never copies or doubles what is there, so a builder's peak memory
+// is what it holds. Pieces double from 1,024 elements up to 4 MiB.
 #pragma once
 #include <algorithm>
 #include <cstddef>

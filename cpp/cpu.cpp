@@ -9,10 +9,10 @@
 namespace gnomon {
 namespace {
 
-#define GNOMON_TABLE(level)                                                                     \
-    Kernels {                                                                                   \
-        #level, level::bm25_add, level::bm25_select, level::dense_dot, level::dense_l2,         \
-            level::dense_square, level::mmr_step                                                \
+#define GNOMON_TABLE(level)                                                                                  \
+    Kernels {                                                                                                \
+        #level, level::bm25_add, level::bm25_select, level::dense_dot, level::dense_l2, level::dense_square, \
+            level::mmr_step                                                                                  \
     }
 
 struct Level {
@@ -89,8 +89,7 @@ std::size_t thread_count(std::size_t threads) {
                                std::string(text) + "'; unset it to use all cores");
         return static_cast<std::size_t>(value);
     }
-    if (threads > kMost)
-        throw InvalidInput("threads must be at most 1024, got " + std::to_string(threads));
+    if (threads > kMost) throw InvalidInput("threads must be at most 1024, got " + std::to_string(threads));
     return threads;
 }
 

@@ -12,8 +12,8 @@
 namespace gnomon {
 namespace {
 
-constexpr std::size_t kChunk = 4096;    // rows that one thread takes at a time
-constexpr std::size_t kBlock = 128;     // rows scored per kernel call: 192 KiB at 384 dimensions, stays in L2
+constexpr std::size_t kChunk = 4096;  // rows that one thread takes at a time
+constexpr std::size_t kBlock = 128;   // rows scored per kernel call: 192 KiB at 384 dimensions, stays in L2
 constexpr std::size_t kQueryGroup = 64;  // queries that share one pass over the rows, at most
 constexpr std::size_t kHitBytes = std::size_t{256} << 20;  // for the hits of one group on all threads
 
@@ -44,7 +44,8 @@ void scan_chunk(Matrix rows, const double* squares, const double* queries, const
             kernel(queries + q * rows.dim, rows.data + row * rows.dim, n, rows.dim, rows.dim, scores);
             finish_scores(metric, query_squares[q], squares + row, n, scores);
             for (std::size_t i = 0; i < n; ++i)
-                if (scores[i] >= best[q].threshold()) best[q].push({scores[i], static_cast<std::uint32_t>(row + i)});
+                if (scores[i] >= best[q].threshold())
+                    best[q].push({scores[i], static_cast<std::uint32_t>(row + i)});
         }
     }
 }
@@ -71,15 +72,17 @@ std::vector<double> checked_squares(Matrix matrix, const char* what, Metric metr
     parallel_for(thread_count(threads), chunks, [&](std::size_t, std::size_t chunk) {
         const std::size_t first = chunk * kChunk;
         const std::size_t n = std::min(kChunk, matrix.rows - first);
-        kernels.dense_square(matrix.data + first * matrix.dim, n, matrix.dim, matrix.dim, squares.data() + first);
+        kernels.dense_square(matrix.data + first * matrix.dim, n, matrix.dim, matrix.dim,
+                             squares.data() + first);
     });
     for (std::size_t row = 0; row < matrix.rows; ++row) {
         if (!std::isfinite(squares[row]))
             throw InvalidInput(std::string(what) + ": row " + std::to_string(row) +
                                " holds a NaN or a value that is infinite as float32; remove or replace it");
         if (on_zero == OnZero::refuse && metric == Metric::cosine && squares[row] == 0.0)
-            throw InvalidInput(std::string(what) + ": row " + std::to_string(row) +
-                               " is a zero vector, which has no direction; remove it or pass on_zero=\"zero\"");
+            throw InvalidInput(
+                std::string(what) + ": row " + std::to_string(row) +
+                " is a zero vector, which has no direction; remove it or pass on_zero=\"zero\"");
     }
     return squares;
 }
@@ -88,8 +91,8 @@ std::vector<std::vector<Hit>> dense_top_k(Matrix rows, const double* squares, Ma
                                           const double* query_squares, Metric metric, std::size_t k,
                                           std::size_t threads, const Kernels& kernels) {
     if (rows.dim != queries.dim)
-        throw InvalidInput("queries have " + std::to_string(queries.dim) + " dimensions but the vectors have " +
-                           std::to_string(rows.dim));
+        throw InvalidInput("queries have " + std::to_string(queries.dim) +
+                           " dimensions but the vectors have " + std::to_string(rows.dim));
     k = std::min(k, rows.rows);
     std::vector<std::vector<Hit>> results(queries.rows);
     const std::size_t chunks = chunks_of(rows.rows);
@@ -114,8 +117,8 @@ std::vector<std::vector<Hit>> dense_top_k(Matrix rows, const double* squares, Ma
     return results;
 }
 
-DenseIndex::DenseIndex(Column<float> vectors, std::size_t rows, std::size_t dim, Metric metric, OnZero on_zero,
-                       std::size_t threads, const Kernels& kernels)
+DenseIndex::DenseIndex(Column<float> vectors, std::size_t rows, std::size_t dim, Metric metric,
+                       OnZero on_zero, std::size_t threads, const Kernels& kernels)
     : rows_(rows), dim_(dim), metric_(metric), vectors_(std::move(vectors)) {
     squares_ = Column<double>::of(checked_squares(matrix(), "vectors", metric, on_zero, threads, kernels));
 }
@@ -124,7 +127,8 @@ std::vector<std::vector<Hit>> DenseIndex::search(Matrix queries, std::size_t k, 
                                                  std::size_t threads, const Kernels& kernels) const {
     vectors_.ensure_all();
     squares_.ensure_all();
-    const std::vector<double> squares = checked_squares(queries, "queries", metric_, on_zero, threads, kernels);
+    const std::vector<double> squares =
+        checked_squares(queries, "queries", metric_, on_zero, threads, kernels);
     return dense_top_k(matrix(), squares_.data(), queries, squares.data(), metric_, k, threads, kernels);
 }
 

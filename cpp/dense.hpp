@@ -3,7 +3,8 @@
 //   ip      s = dot(q, x)
 //   l2      s = -(sum of squared differences), so that higher is better everywhere
 // sqrt(s * s) == s exactly, so equal rows score exactly 1.0; the squares of float32 rows can neither
-// underflow nor overflow in float64 (2e-90 to 1e82), so no epsilon is needed and tiny rows keep their direction.
+// underflow nor overflow in float64 (2e-90 to 1e82), so no epsilon is needed and tiny rows keep their
+// direction.
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -10,8 +10,8 @@
 
 namespace gnomon {
 
-// similarity is n x n, row-major. Throws InvalidInput for a value that is not finite (naming its place) and for
-// diversity outside [0, 1].
+// similarity is n x n, row-major. Throws InvalidInput for a value that is not finite (naming its place) and
+// for diversity outside [0, 1].
 std::vector<std::int64_t> mmr(const double* relevance, const double* similarity, std::size_t n,
                               std::size_t limit, double diversity, const Kernels& kernels);
 

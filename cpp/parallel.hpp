@@ -11,7 +11,8 @@
 
 namespace gnomon {
 
-// threads=0 means GNOMON_THREADS, or else the number of usable cores. Throws InvalidInput for a bad GNOMON_THREADS.
+// threads=0 means GNOMON_THREADS, or else the number of usable cores. Throws InvalidInput for a bad
+// GNOMON_THREADS.
 std::size_t thread_count(std::size_t threads);
 
 template <class Fn>

@@ -65,7 +65,8 @@ void VocabularyBuilder::grow() {
 
 Vocabulary::Vocabulary(VocabularyBuilder&& builder)
     : size_(builder.size()),
-      bytes_(Column<std::uint8_t>::of(std::vector<std::uint8_t>(builder.bytes_.begin(), builder.bytes_.end()))),
+      bytes_(
+          Column<std::uint8_t>::of(std::vector<std::uint8_t>(builder.bytes_.begin(), builder.bytes_.end()))),
       starts_(Column<std::uint64_t>::of(std::move(builder.starts_))),
       slots_(Column<std::uint32_t>::of(std::move(builder.slots_))) {}
 

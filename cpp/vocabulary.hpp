@@ -1,6 +1,6 @@
-// Terms <-> term ids 0..V-1. Open addressing over a string arena, in the same form in memory and on disk, so that
-// loading is a mapping: `slots` (a power of two, at most 3/4 full) holds id + 1, zero is empty; term i is
-// bytes[starts[i], starts[i+1]). Terms are UTF-8; any bytes are allowed.
+// Terms <-> term ids 0..V-1. Open addressing over a string arena, in the same form in memory and on disk, so
+// that loading is a mapping: `slots` (a power of two, at most 3/4 full) holds id + 1, zero is empty; term i
+// is bytes[starts[i], starts[i+1]). Terms are UTF-8; any bytes are allowed.
 #pragma once
 #include <cstdint>
 #include <optional>

@@ -6,10 +6,12 @@ import doctest
 import importlib
 import inspect
 import pkgutil
+from pathlib import Path
 
 import gnomon
 import pytest
 
+OPTIONS = doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL
 NO_EXAMPLE = {"__version__"}  # data, not a thing to call
 MODULES = sorted(
     {"gnomon"}
@@ -22,14 +24,29 @@ MODULES = sorted(
 
 
 @pytest.mark.parametrize("name", [name for name in MODULES if not name.endswith("__main__")])
-def test_examples_in_docstrings_run(name: str, tmp_path, monkeypatch) -> None:
+def test_examples_in_docstrings_run(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)  # an example may write files
     module = importlib.import_module(name)
-    result = doctest.testmod(module, optionflags=doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL)
+    result = doctest.testmod(module, optionflags=OPTIONS)
     assert result.failed == 0
 
 
+def is_exception(name: str) -> bool:
+    value = getattr(gnomon, name)
+    return isinstance(value, type) and issubclass(value, Exception)
+
+
 @pytest.mark.parametrize("name", sorted(set(gnomon.__all__) - NO_EXAMPLE))
-def test_every_public_name_has_an_example(name: str) -> None:
+def test_every_public_name_has_an_example_that_runs(name: str) -> None:
     doc = inspect.getdoc(getattr(gnomon, name)) or ""
-    assert ">>> " in doc, f"gnomon.{name} has no example in its docstring"
+    assert doc, f"gnomon.{name} has no docstring"
+    if is_exception(name):  # is raised, not called
+        return
+    names = {"gnomon": gnomon} | vars(gnomon)
+    example = doctest.DocTestParser().get_doctest(doc, names, name, None, None)
+    assert example.examples, f"gnomon.{name} has no example in its docstring"
+    report: list[str] = []
+    runner = doctest.DocTestRunner(optionflags=OPTIONS)
+    assert runner.run(example, out=report.append).failed == 0, "".join(report)

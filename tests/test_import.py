@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import statistics
 import subprocess
 import sys
@@ -39,4 +40,11 @@ def test_the_public_face_is_complete_and_sorted() -> None:
 
     assert len(gnomon.__all__) == len(set(gnomon.__all__))
     assert all(hasattr(gnomon, name) for name in gnomon.__all__)
-    assert isinstance(gnomon.__version__, str)
+
+
+def test_the_version_is_one() -> None:
+    import gnomon
+    from gnomon import _core
+
+    installed = importlib.metadata.version("gnomon")
+    assert gnomon.__version__ == installed == _core.build_info()["version"]

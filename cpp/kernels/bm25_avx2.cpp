@@ -49,14 +49,16 @@ std::size_t bm25_select(const double* scores, std::size_t n, double threshold, s
         int mask = _mm256_movemask_pd(_mm256_cmp_pd(four, limit, _CMP_GE_OQ)) &
                    ~_mm256_movemask_pd(_mm256_castsi256_pd(same));
         while (mask != 0) {  // rare once the threshold has risen
-            out[count++] = static_cast<std::uint32_t>(i) + static_cast<std::uint32_t>(__builtin_ctz(static_cast<unsigned>(mask)));
+            out[count++] = static_cast<std::uint32_t>(i) +
+                           static_cast<std::uint32_t>(__builtin_ctz(static_cast<unsigned>(mask)));
             mask &= mask - 1;
         }
     }
     for (; i < n; ++i) {
         std::uint64_t bits;
         __builtin_memcpy(&bits, scores + i, sizeof bits);
-        if (scores[i] >= threshold && bits != 0x8000000000000000u) out[count++] = static_cast<std::uint32_t>(i);
+        if (scores[i] >= threshold && bits != 0x8000000000000000u)
+            out[count++] = static_cast<std::uint32_t>(i);
     }
     return count;
 }

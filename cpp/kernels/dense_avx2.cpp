@@ -26,6 +26,8 @@ static Lanes load(const double* query) noexcept {
     return {_mm256_loadu_pd(query), _mm256_loadu_pd(query + 4)};
 }
 
+namespace {  // else its constructor is a weak symbol at -O0
+
 // The last dim % 8 elements, padded with zeros: they add +0.0 or -0.0 to lanes that are never -0.0.
 struct Tail {
     double query[8] = {};
@@ -39,6 +41,8 @@ struct Tail {
 };
 
 enum Operation { kDot, kL2, kSquare };
+
+}  // namespace
 
 template <Operation op>
 static Lanes step(Lanes sum, Lanes q, Lanes x) noexcept {
@@ -91,7 +95,8 @@ void dense_l2(const double* query, const float* rows, std::size_t n, std::size_t
     scan<kL2>(query, rows, n, stride, dim, out);
 }
 
-void dense_square(const float* rows, std::size_t n, std::size_t stride, std::size_t dim, double* out) noexcept {
+void dense_square(const float* rows, std::size_t n, std::size_t stride, std::size_t dim,
+                  double* out) noexcept {
     scan<kSquare>(nullptr, rows, n, stride, dim, out);
 }
 

@@ -9,7 +9,8 @@ namespace gnomon::avx512 {
 // ((l0 + l4) + (l2 + l6)) + ((l1 + l5) + (l3 + l7)); _mm512_reduce_add_pd promises no order.
 // The maskz forms, because GCC 12 warns of an uninitialised value inside its own header for the plain ones.
 static double reduce(__m512d lanes) noexcept {
-    const __m256d sums = _mm256_add_pd(_mm512_maskz_extractf64x4_pd(0xFF, lanes, 0), _mm512_maskz_extractf64x4_pd(0xFF, lanes, 1));
+    const __m256d sums = _mm256_add_pd(_mm512_maskz_extractf64x4_pd(0xFF, lanes, 0),
+                                       _mm512_maskz_extractf64x4_pd(0xFF, lanes, 1));
     const __m128d pairs = _mm_add_pd(_mm256_castpd256_pd128(sums), _mm256_extractf128_pd(sums, 1));
     return _mm_cvtsd_f64(_mm_add_sd(pairs, _mm_unpackhi_pd(pairs, pairs)));
 }
@@ -71,7 +72,8 @@ void dense_l2(const double* query, const float* rows, std::size_t n, std::size_t
     scan<kL2>(query, rows, n, stride, dim, out);
 }
 
-void dense_square(const float* rows, std::size_t n, std::size_t stride, std::size_t dim, double* out) noexcept {
+void dense_square(const float* rows, std::size_t n, std::size_t stride, std::size_t dim,
+                  double* out) noexcept {
     scan<kSquare>(nullptr, rows, n, stride, dim, out);
 }
 

@@ -30,7 +30,8 @@ void dense_l2(const double* query, const float* rows, std::size_t n, std::size_t
     }
 }
 
-void dense_square(const float* rows, std::size_t n, std::size_t stride, std::size_t dim, double* out) noexcept {
+void dense_square(const float* rows, std::size_t n, std::size_t stride, std::size_t dim,
+                  double* out) noexcept {
     for (std::size_t i = 0; i < n; ++i) {
         const float* row = rows + i * stride;
         double lane[8] = {};

@@ -1,5 +1,5 @@
-// The kernel table: every function that exists once per CPU level. A kernel file (name ends in its level) is a
-// leaf: it includes its intrinsics header, this header and the formula, is compiled with its level's flags,
+// The kernel table: every function that exists once per CPU level. A kernel file (name ends in its level) is
+// a leaf: it includes its intrinsics header, this header and the formula, is compiled with its level's flags,
 // and leaves no weak symbol, which the linker could pick for the whole program (numpy issue 25274).
 // All kernels are noexcept and give the same bits on every level.
 #pragma once
@@ -33,8 +33,9 @@ using DenseL2 = DenseDot;
 using DenseSquare = void(const float* rows, std::size_t n, std::size_t stride, std::size_t dim,
                          double* out) noexcept;
 
-// MMR: redundancy[i] = max(redundancy[i], similarity[i]) for all i < n; returns the lowest i with taken[i] == 0
-// of greatest diversity * relevance[i] - (1 - diversity) * redundancy[i]; n when all are taken. Inputs finite.
+// MMR: redundancy[i] = max(redundancy[i], similarity[i]) for all i < n; returns the lowest i with taken[i] ==
+// 0 of greatest diversity * relevance[i] - (1 - diversity) * redundancy[i]; n when all are taken. Inputs
+// finite.
 using MmrStep = std::size_t(const double* relevance, const double* similarity, double* redundancy,
                             const std::uint8_t* taken, std::size_t n, double diversity) noexcept;
 

@@ -22,8 +22,8 @@ std::size_t mmr_step(const double* relevance, const double* similarity, double* 
                                             _mm256_mul_pd(penalties, worst));
         int flags;
         __builtin_memcpy(&flags, taken + i, sizeof flags);
-        const __m256i open = _mm256_cmpeq_epi64(_mm256_cvtepu8_epi64(_mm_cvtsi32_si128(flags)),
-                                                _mm256_setzero_si256());
+        const __m256i open =
+            _mm256_cmpeq_epi64(_mm256_cvtepu8_epi64(_mm_cvtsi32_si128(flags)), _mm256_setzero_si256());
         const __m256d wins = _mm256_and_pd(_mm256_cmp_pd(score, best, _CMP_GT_OQ), _mm256_castsi256_pd(open));
         best = _mm256_blendv_pd(best, score, wins);
         best_index = _mm256_blendv_epi8(best_index, index, _mm256_castpd_si256(wins));

@@ -21,8 +21,8 @@ std::size_t mmr_step(const double* relevance, const double* similarity, double* 
         const __m512d score = _mm512_sub_pd(_mm512_mul_pd(lambda, _mm512_maskz_loadu_pd(mask, relevance + i)),
                                             _mm512_mul_pd(penalties, worst));
         const __m128i flags = _mm_maskz_loadu_epi8(mask, taken + i);
-        const __mmask8 open = _mm512_mask_cmpeq_epi64_mask(mask, _mm512_cvtepu8_epi64(flags),
-                                                           _mm512_setzero_si512());
+        const __mmask8 open =
+            _mm512_mask_cmpeq_epi64_mask(mask, _mm512_cvtepu8_epi64(flags), _mm512_setzero_si512());
         const __mmask8 wins = _mm512_mask_cmp_pd_mask(open, score, best, _CMP_GT_OQ);
         best = _mm512_mask_mov_pd(best, wins, score);
         best_index = _mm512_mask_mov_epi64(best_index, wins, index);

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -66,7 +67,8 @@ def bm25_scores(
     builder.add_matches(list(documents), terms)
     core = builder.finish()
     ids = [terms[token] for token in tokens if terms[token] < core.n_terms]
-    return core.scores(np.array(ids, dtype=np.uint32), float(k1), float(b)).tolist()
+    scores: list[float] = core.scores(np.array(ids, dtype=np.uint32), float(k1), float(b)).tolist()
+    return scores
 
 
 class BM25Index:
@@ -149,7 +151,9 @@ class BM25Index:
         offsets = [0]
         for query in queries:
             if isinstance(query, (str, bytes)):
-                raise TypeError("this index was built from token ids; a query is a list of token ids")
+                raise TypeError(
+                    "this index was built from token ids; a query is a list of token ids"
+                )
             for place, term in enumerate(query):
                 if as_count(term, f"query[{place}]") < self._core.n_terms:
                     flat.append(int(term))
@@ -161,8 +165,8 @@ class BM25Index:
             return query
         if self._analyzer is None:
             raise TypeError(
-                "this index was built from tokens, without an analyzer; pass the query as a list of "
-                "tokens, or build with analyzer="
+                "this index was built from tokens, without an analyzer; pass the query as a "
+                "list of tokens, or build with analyzer="
             )
         return self._analyzer.tokens(query)
 
@@ -226,7 +230,7 @@ class BM25Index:
         bounds = ends.tolist()
         return [
             Hits(self._ids.take(positions[first:last]), scores[first:last])
-            for first, last in zip(bounds, bounds[1:], strict=False)
+            for first, last in pairwise(bounds)
         ]
 
     def scores(self, query: Any, *, level: str | None = None) -> Float64Array:
@@ -339,7 +343,7 @@ class BM25Index:
         return cls(core, Ids.read(directory.container("bm25", "ids"), core.n_docs), chosen, k1, b)
 
     def verify(self) -> None:
-        """Reads everything and checks it. Raises :class:`gnomon.CorruptIndex` naming what is damaged.
+        """Reads and checks everything. Raises :class:`gnomon.CorruptIndex` naming the damage.
 
         Examples
         --------

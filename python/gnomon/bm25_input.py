@@ -59,7 +59,9 @@ def _peek(stream: Iterator[Any]) -> tuple[str, Iterator[Any]]:
     """The kind of the documents, from the first that is not an empty list, and the whole stream."""
     seen: list[Any] = []
     for document in stream:
-        if not isinstance(document, (str, np.ndarray, list, tuple)) and isinstance(document, Iterable):
+        if not isinstance(document, (str, np.ndarray, list, tuple)) and isinstance(
+            document, Iterable
+        ):
             document = list(document)
         seen.append(document)
         if isinstance(document, str):
@@ -98,8 +100,8 @@ def _add_texts(
     for i, text in enumerate(batch):
         if not isinstance(text, str):
             raise TypeError(
-                f"documents[{place + i}] is a {type(text).__name__}, but the documents before it are "
-                "str; pass one kind only"
+                f"documents[{place + i}] is a {type(text).__name__}, but the documents before it "
+                "are str; pass one kind only"
             )
     if analyzer.custom:
         builder.add_tokens([analyzer.tokens(text) for text in batch])

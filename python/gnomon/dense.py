@@ -16,7 +16,13 @@ from .storage import Directory, DirectoryWriter
 
 
 class TopK(NamedTuple):
-    """Scores and row numbers, best first, as arrays of the caller's kind."""
+    """Scores and row numbers, best first, as arrays of the caller's kind.
+
+    >>> import numpy as np
+    >>> values, indices = cosine_topk(np.array([1, 0]), np.array([[0, 1], [3, 0]]), k=1)
+    >>> values.tolist(), indices.tolist()
+    ([1.0], [1])
+    """
 
     values: Any
     indices: Any
@@ -59,8 +65,8 @@ def cosine_topk(
     -------
     TopK
         ``values`` and int64 ``indices``, [k'] or [Q, k'] with k' = min(k, N); torch tensors on the
-        documents' device if an input was a tensor, else numpy arrays. CUDA tensors are copied to the
-        host and the result back.
+        documents' device if an input was a tensor, else numpy arrays. CUDA tensors are copied to
+        the host and the result back.
 
     Raises
     ------
@@ -262,5 +268,5 @@ class DenseIndex:
         return cls(core, Ids.read(directory.container("dense", "ids"), core.n_rows))
 
     def verify(self) -> None:
-        """Reads everything and checks it. Raises :class:`gnomon.CorruptIndex` naming what is damaged."""
+        """Reads and checks everything. Raises :class:`gnomon.CorruptIndex` naming the damage."""
         self._core.verify()

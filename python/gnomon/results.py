@@ -34,16 +34,18 @@ class Hits(NamedTuple):
 
 
 class Ids:
-    """The caller's ids by document position: positions themselves, unique ints, or unique strings."""
+    """The caller's ids by document position: positions, unique ints, or unique strings."""
 
-    def __init__(self, n: int, ints: Int64Array | None = None, strings: Sequence[str] | None = None):
+    def __init__(
+        self, n: int, ints: Int64Array | None = None, strings: Sequence[str] | None = None
+    ):
         self.n = n
         self._ints = ints
         self._strings = strings
 
     @classmethod
     def of(cls, ids: Iterable[Any] | None, n: int) -> Ids:
-        """Checks ids given by a caller. Raises ValueError or TypeError naming the entry at fault."""
+        """Checks ids given by a caller. Raises ValueError or TypeError naming the entry."""
         if ids is None:
             return cls(n)
         values = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
@@ -52,12 +54,16 @@ class Ids:
         kind = str if values and isinstance(values[0], str) else int
         seen: dict[Any, int] = {}
         for place, value in enumerate(values):
-            if not isinstance(value, (kind, np.integer) if kind is int else kind) or isinstance(value, bool):
+            if not isinstance(value, (kind, np.integer) if kind is int else kind) or isinstance(
+                value, bool
+            ):
                 raise TypeError(
                     f"ids[{place}] is a {type(value).__name__}; ids are all str or all int"
                 )
             if value in seen:
-                raise ValueError(f"ids[{place}] repeats ids[{seen[value]}]: {value!r}; ids are unique")
+                raise ValueError(
+                    f"ids[{place}] repeats ids[{seen[value]}]: {value!r}; ids are unique"
+                )
             seen[value] = place
         if kind is str:
             return cls(n, strings=values)
