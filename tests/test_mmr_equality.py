@@ -30,3 +30,13 @@ def test_picks_from_vectors(
     np.put_along_axis(similarity, indices, values, axis=1)
     picks = gnomon.mmr(relevance, similarity, 5, 0.7, level=level)
     assert picks == reference.mmr_vectors(query[0].tolist(), rows.tolist(), 5, 0.7)
+
+
+def test_levels_agree_on_many_candidates() -> None:
+    rng = np.random.default_rng(2)
+    score = rng.integers(-3, 4, 513) / 4.0
+    similarity = rng.integers(-3, 4, (513, 513)) / 4.0
+    yardstick = gnomon.mmr(score, similarity, 513, 0.4, level="scalar")
+    assert sorted(yardstick) == list(range(513))
+    for level in gnomon.levels():
+        assert gnomon.mmr(score, similarity, 513, 0.4, level=level) == yardstick
