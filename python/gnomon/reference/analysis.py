@@ -225,6 +225,7 @@ def is_cjk(char: str) -> bool:
     return any(first <= ord(char) <= last for first, last in CJK)
 
 
+@functools.lru_cache(4096)
 def is_bigram_script(char: str) -> bool:
     """Whether `char` is written without spaces between words, for standard-v1."""
     ranges = THAI_LAO + MYANMAR + KHMER
@@ -233,6 +234,7 @@ def is_bigram_script(char: str) -> bool:
     )
 
 
+@functools.lru_cache(4096)
 def is_identifier(char: str) -> bool:
     """Whether `char` belongs to an identifier; false for no character."""
     return char != "" and (char == "_" or is_word(char)) and not is_bigram_script(char)

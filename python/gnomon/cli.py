@@ -1,0 +1,52 @@
+"""The `gnomon` command: index text, search it, show that the scores are exact.
+
+Exit codes: 0 done (a search without a hit included), 1 interrupted or `demo` found unequal scores,
+2 wrong usage or an error, which is one line on stderr that says what, why and what to do.
+"""
+
+from __future__ import annotations
+
+import io
+import signal
+import sys
+from typing import Any
+
+import click
+
+from .cli_demo import demo
+from .cli_index import index
+from .cli_search import search
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="gnomon", message="gnomon %(version)s")
+def cli() -> None:
+    r"""Exact full-text search from the shell.
+
+    \b
+    gnomon index docs/ --out docs.gnomon
+    gnomon search docs.gnomon "how to open a file"
+    """
+
+
+cli.add_command(index)
+cli.add_command(search)
+cli.add_command(demo)
+
+
+def _stop(signal_number: int, frame: Any) -> None:
+    raise SystemExit(128 + signal_number)  # unwinds, so that a half-written index is removed
+
+
+def main() -> None:
+    """Entry point of the `gnomon` command."""
+    signal.signal(signal.SIGTERM, _stop)
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that cannot show a character gets its escape, not a traceback.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    cli(prog_name="gnomon")
+
+
+if __name__ == "__main__":
+    main()
