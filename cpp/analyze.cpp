@@ -9,10 +9,10 @@ namespace {
 
 #include "unicode_tables.inc"
 
-constexpr std::uint8_t kIdentifier = kWord | kUnderscore;
+constexpr std::uint16_t kIdentifier = kWord | kUnderscore;
 
 template <class Unit>
-inline std::uint8_t class_of(Unit code) {
+inline std::uint16_t class_of(Unit code) {
     if constexpr (sizeof(Unit) == 1) {
         return kClassBlocks[code];  // block 0 is Latin-1
     } else {
@@ -56,7 +56,7 @@ class Tokenizer {
 
     void basic() {
         for (std::size_t at = 0; at < length_;) {
-            const std::uint8_t bits = class_of(cased_[at]);
+            const std::uint16_t bits = class_of(cased_[at]);
             if (bits & kCjk) {
                 at = bigrams<kCjk>(at);
             } else if (bits & kWord) {
@@ -69,7 +69,7 @@ class Tokenizer {
 
     void standard() {
         for (std::size_t at = 0; at < length_;) {
-            const std::uint8_t bits = class_of(cased_[at]);
+            const std::uint16_t bits = class_of(cased_[at]);
             if (bits & (kCjk | kExtra)) {
                 at = bigrams < kCjk | kExtra > (at);
             } else if (bits & kIdentifier) {
@@ -81,7 +81,9 @@ class Tokenizer {
     }
 
   private:
-    static bool in_identifier(std::uint8_t bits) { return (bits & kIdentifier) && !(bits & (kCjk | kExtra)); }
+    static bool in_identifier(std::uint16_t bits) {
+        return (bits & kIdentifier) && !(bits & (kCjk | kExtra));
+    }
 
     void emit(std::size_t start, std::size_t end) {
         constexpr std::size_t kBytesMax = sizeof(Unit) == 1 ? 2 : sizeof(Unit) == 2 ? 3 : 4;
@@ -92,7 +94,7 @@ class Tokenizer {
         sink_(context_, Token{{buffer_.data(), static_cast<std::size_t>(out - buffer_.data())}, start, end});
     }
 
-    template <std::uint8_t kScripts>
+    template <std::uint16_t kScripts>
     std::size_t bigrams(std::size_t start) {
         std::size_t end = start + 1;
         for (; end < length_ && (class_of(cased_[end]) & kScripts); ++end) {
@@ -112,12 +114,12 @@ class Tokenizer {
     // The whole, then its parts. `rest` gathers the classes after the first character: most words show there
     // that they have no parts, and are done in this one pass.
     std::size_t identifier(std::size_t start) {
-        const std::uint8_t first = class_of(cased_[start]);
-        std::uint8_t rest = 0;
+        const std::uint16_t first = class_of(cased_[start]);
+        std::uint16_t rest = 0;
         bool scoped = false;
         std::size_t end = start + 1;
         for (;;) {
-            std::uint8_t bits = 0;
+            std::uint16_t bits = 0;
             while (end < length_ && in_identifier(bits = class_of(cased_[end]))) {
                 rest |= bits;
                 ++end;
@@ -126,7 +128,7 @@ class Tokenizer {
             scoped = true;
             end += 2;
         }
-        const std::uint8_t all = first | rest;
+        const std::uint16_t all = first | rest;
         if (!(all & kAlnum)) return end;
         emit(start, end);
         const bool humps = (rest & kUpper) && (all & kLower);
@@ -155,7 +157,7 @@ class Tokenizer {
             part = stop;
         };
         for (std::size_t at = start; at < end; ++at) {
-            const std::uint8_t bits = class_of(cased_[at]);
+            const std::uint16_t bits = class_of(cased_[at]);
             if (!(bits & kWord)) {  // '_' or ':'
                 close(at);
                 part = at + 1;
@@ -238,13 +240,17 @@ void tokenize(Preset preset, TextView cased, TextView lowered, TokenSink sink, v
     });
 }
 
-std::vector<std::size_t> segment_starts(TextView text) {
+std::vector<Segment> unstable_segments(TextView text) {
     return with_units(text, [&](const auto* units) {
-        std::vector<std::size_t> starts;
-        for (std::size_t at = 0; at < text.length; ++at) {
-            if (at == 0 || !(class_of(units[at]) & kJoins)) starts.push_back(at);
+        std::vector<Segment> found;
+        for (std::size_t start = 0, end; start < text.length; start = end) {
+            const bool changes = class_of(units[start]) & kChanges;
+            for (end = start + 1; end < text.length && (class_of(units[end]) & kJoins); ++end) {
+            }
+            if (changes || end - start > 1 || (class_of(units[start]) & kJoins))
+                found.push_back({start, end});
         }
-        return starts;
+        return found;
     });
 }
 

@@ -35,9 +35,15 @@ using TokenSink = void (*)(void* context, const Token& token);
 // Throws InvalidInput when the two views differ in length. Linear in the text, whatever its longest token.
 void tokenize(Preset preset, TextView cased, TextView lowered, TokenSink sink, void* context);
 
-// Where `text` (not normalised) may be cut so that NFKC of the pieces, joined, is NFKC of the whole;
-// ascending, first 0. It maps spans in normalised text back to the original.
-std::vector<std::size_t> segment_starts(TextView text);
+struct Segment {
+    std::size_t start;  // code points, half open
+    std::size_t end;
+};
+
+// The stretches of a text that the caller's `cased` view may change (NFKC, and U+0130), ascending. Each is
+// changed for itself, and what is between them stays as it is: so only they need the slow normalisation, and
+// spans can be mapped back to the original.
+std::vector<Segment> unstable_segments(TextView text);
 
 // Of the tables that this build was generated from.
 std::string_view unicode_version();

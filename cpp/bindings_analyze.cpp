@@ -35,10 +35,11 @@ py::list token_spans(std::string_view preset, const py::str& cased, const py::st
     return found;
 }
 
-py::list starts_of_segments(const py::str& text) {
-    py::list starts;
-    for (const std::size_t start : segment_starts(text_view(text))) starts.append(start);
-    return starts;
+py::list segments(const py::str& text) {
+    py::list found;
+    for (const auto& [start, end] : unstable_segments(text_view(text)))
+        found.append(py::make_tuple(start, end));
+    return found;
 }
 
 }  // namespace
@@ -48,8 +49,9 @@ void register_analyze(py::module_& module) {
                "Tokens of the two aligned views of a text (Analyzer.views), in order.");
     module.def("token_spans", &token_spans, py::arg("preset"), py::arg("cased"), py::arg("lowered"),
                "(token, start, end) of each token, in code points of `cased`.");
-    module.def("segment_starts", &starts_of_segments, py::arg("text"),
-               "Where a text may be cut without changing its NFKC, ascending; 0 first.");
+    module.def(
+        "unstable_segments", &segments, py::arg("text"),
+        "(start, end) of each stretch that normalisation may change; each for itself, and nothing else.");
     module.def(
         "unicode_version", [] { return py::str(std::string(unicode_version())); },
         "The Unicode version that the tokenizer's tables come from.");

@@ -1,4 +1,4 @@
-"""cosine_topk and DenseIndex against the reference, bit for bit, at every level."""
+"""DenseIndex: batches, threads, storage, forks and bad input (equality: test_dense_equality)."""
 
 from __future__ import annotations
 
@@ -9,37 +9,10 @@ from typing import Any
 import gnomon
 import numpy as np
 import pytest
-from gnomon.reference import dense as reference
 from hypothesis import given
-from hypothesis import strategies as st
 from strategies import DenseCase, dense_cases
 
 METRICS = ("cosine", "ip", "l2")
-
-
-def expected(case: DenseCase, metric: str) -> list[list[tuple[int, float]]]:
-    rows = case.rows.tolist()
-    return [reference.top_k(query, rows, case.k, metric) for query in case.queries.tolist()]
-
-
-def pairs(ids: Any, scores: Any) -> list[list[tuple[int, float]]]:
-    return [
-        list(zip(i, s, strict=True)) for i, s in zip(ids.tolist(), scores.tolist(), strict=True)
-    ]
-
-
-@given(dense_cases())
-def test_cosine_topk_equals_the_reference(level: str, case: DenseCase) -> None:
-    found = gnomon.cosine_topk(case.queries, case.rows, case.k, level=level)
-    assert pairs(found.indices, found.values) == expected(case, "cosine")
-
-
-@pytest.mark.parametrize("metric", METRICS)
-@given(dense_cases(), st.sampled_from([1, 2, 5]))
-def test_index_equals_the_reference(level: str, metric: str, case: DenseCase, threads: int) -> None:
-    index = gnomon.DenseIndex.build(case.rows, metric=metric)
-    hits = index.search(case.queries, case.k, threads=threads, level=level)
-    assert pairs(hits.ids, hits.scores) == expected(case, metric)
 
 
 @given(dense_cases())

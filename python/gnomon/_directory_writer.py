@@ -13,9 +13,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from gnomon import _core
-from gnomon._lock import Lock
-from gnomon._manifest import (
+from . import _core
+from ._lock import Lock
+from ._manifest import (
     FILE_PATTERN,
     MANIFEST,
     NAME_PATTERN,
@@ -184,9 +184,11 @@ class DirectoryWriter:
             self._move_into_place()
         self._committed = True
         _crash_point("before_cleanup")
-        # The new state stands. What cannot be deleted now is left to the next writer.
-        with suppress(OSError):
-            _remove_unreferenced(self._target)
+        # The new state stands. What cannot be deleted now is left to the next writer. A directory
+        # moved into place holds nothing else, and may have its next writer already.
+        if self._folder == self._target:
+            with suppress(OSError):
+                _remove_unreferenced(self._target)
 
     def _require_open(self) -> None:
         if self._lock is None:

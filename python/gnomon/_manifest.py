@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from gnomon import _core
+from . import _core
 
 MANIFEST = "MANIFEST.json"
 FORMAT = "gnomon"

@@ -14,6 +14,7 @@ views of the text and only cuts.
 
 from __future__ import annotations
 
+import functools
 import unicodedata
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -118,11 +119,8 @@ class Analyzer:
             raise TypeError(f"text must be a str, got {type(text).__name__}; decode bytes first")
         if text.isascii():
             return text, text
-        if not unicodedata.is_normalized("NFKC", text):
-            text = unicodedata.normalize("NFKC", text)
-        if "\u0130" in text:
-            text = text.replace("\u0130", "i\u0307")
-        return text, text.lower()
+        cased = _cased(text)
+        return cased, cased.lower()
 
     def spans(self, text: str) -> list[Span]:
         """Return each token with its place in `text`, in the order of `tokens`.
@@ -147,7 +145,7 @@ class Analyzer:
         found = _core.token_spans(self.name, cased, lowered)
         if cased == text:
             return [Span(*each) for each in found]
-        starts, ends = self._origin(text)
+        starts, ends = _origin(text)
         return [Span(token, starts[start], ends[end - 1]) for token, start, end in found]
 
     def match_spans(self, text: str, terms: Collection[str]) -> list[tuple[int, int]]:
@@ -245,25 +243,61 @@ class Analyzer:
                 )
         return found
 
-    def _origin(self, text: str) -> tuple[list[int], list[int]]:
-        """Where each code point of the cased view starts and ends in `text`.
 
-        Every segment is normalised for itself: at these cuts that gives NFKC of the whole. Inside a
-        segment that stays as it is, every code point keeps its own place.
-        """
-        starts: list[int] = []
-        ends: list[int] = []
-        cuts = _core.segment_starts(text)
-        for start, end in zip(cuts, [*cuts[1:], len(text)], strict=True):
-            segment = text[start:end]
-            cased = self.views(segment)[0]
-            if cased == segment:
-                starts.extend(range(start, end))
-                ends.extend(range(start + 1, end + 1))
-            else:
-                starts.extend([start] * len(cased))
-                ends.extend([end] * len(cased))
-        return starts, ends
+def _nfkc(text: str) -> str:
+    """Return NFKC of `text`, about five times faster than unicodedata on Chinese and Japanese.
+
+    There a comma or full stop of full width stands in every sentence, so no text is normalised,
+    but nearly all of its characters are. Those are copied; each of the few others is normalised for
+    itself, where nothing can depend on its neighbours.
+    """
+    pieces = []
+    done = 0
+    for start, end in _core.unstable_segments(text):
+        pieces.append(text[done:start])
+        segment = text[start:end]
+        # The cache holds no long segments: whoever sends them could fill memory with it.
+        pieces.append(
+            _nfkc_cached(segment) if end - start <= 4 else unicodedata.normalize("NFKC", segment)
+        )
+        done = end
+    pieces.append(text[done:])
+    return "".join(pieces)
+
+
+@functools.lru_cache(maxsize=4096)
+def _nfkc_cached(segment: str) -> str:
+    return unicodedata.normalize("NFKC", segment)
+
+
+def _origin(text: str) -> tuple[list[int], list[int]]:
+    """Where each code point of the cased view starts and ends in `text`.
+
+    A code point that normalisation made out of a segment has the place of the whole segment, every
+    other one its own.
+    """
+    starts: list[int] = []
+    ends: list[int] = []
+    done = 0
+    for start, end in [*_core.unstable_segments(text), (len(text), len(text))]:
+        starts.extend(range(done, start))
+        ends.extend(range(done + 1, start + 1))
+        segment = text[start:end]
+        cased = _cased(segment)
+        if cased == segment:
+            starts.extend(range(start, end))
+            ends.extend(range(start + 1, end + 1))
+        else:
+            starts.extend([start] * len(cased))
+            ends.extend([end] * len(cased))
+        done = end
+    return starts, ends
+
+
+def _cased(text: str) -> str:
+    if not unicodedata.is_normalized("NFKC", text):
+        text = _nfkc(text)
+    return text.replace("\u0130", "i\u0307") if "\u0130" in text else text
 
 
 def _unknown_preset(name: object) -> str:

@@ -157,7 +157,7 @@ def snippet(text: str, matches: Spans, size: int = SNIPPET_SIZE) -> list[Segment
 
 
 def _window(text: str, matches: Spans, size: int) -> tuple[int, int]:
-    """The stretch of about `size` code points that holds the most matches, the first of its kind."""
+    """The stretch of about `size` code points that holds most matches, the first such."""
     if len(text) <= size:
         return 0, len(text)
     best, most, last = 0, 0, 0

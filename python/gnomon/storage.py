@@ -22,9 +22,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gnomon import _core
-from gnomon._directory_writer import DirectoryWriter
-from gnomon._manifest import MANIFEST, FileFacts, Manifest, Part, decode, read_bytes
+from . import _core
+from ._directory_writer import DirectoryWriter
+from ._manifest import MANIFEST, FileFacts, Manifest, Part, decode, read_bytes
 
 __all__ = ["Directory", "DirectoryWriter"]
 

@@ -1,22 +1,35 @@
-"""mmr against the reference: the same picks at every level."""
+"""MMR, compiled against the reference: the same picks at every level."""
 
 from __future__ import annotations
 
 import gnomon
 import numpy as np
+import strategies
+from gnomon.reference import dense
 from gnomon.reference import mmr as reference
 from hypothesis import given
-from strategies import MmrCase, mmr_cases
 
 
-@given(mmr_cases())
-def test_picks_equal_the_reference(level: str, case: MmrCase) -> None:
+@given(strategies.mmr_cases())
+def test_picks(level: str, case: strategies.MmrCase) -> None:
     picks = gnomon.mmr(
         case.query_score, case.pair_similarity, case.limit, case.diversity, level=level
     )
     assert picks == reference.mmr(
         case.query_score.tolist(), case.pair_similarity.tolist(), case.limit, case.diversity
     )
+
+
+@given(strategies.matrices(33, 8), strategies.matrices(1, 8))
+def test_picks_from_vectors(
+    level: str, rows: strategies.Float32, query: strategies.Float32
+) -> None:
+    relevance = np.array([dense.cosine(query[0].tolist(), row) for row in rows.tolist()])
+    values, indices = gnomon.cosine_topk(rows, rows, len(rows), level=level)
+    similarity = np.empty_like(values)
+    np.put_along_axis(similarity, indices, values, axis=1)
+    picks = gnomon.mmr(relevance, similarity, 5, 0.7, level=level)
+    assert picks == reference.mmr_vectors(query[0].tolist(), rows.tolist(), 5, 0.7)
 
 
 def test_levels_agree_on_many_candidates() -> None:
