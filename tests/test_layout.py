@@ -184,7 +184,7 @@ class _ImportTime(ast.NodeTransformer):
 
 def python_violations(module: str, text: str, is_package: bool = False) -> list[str]:
     """Each way in which one module of the package breaks the import rules."""
-    area = module.split(".")[0]
+    area = re.sub(r"^cli_\w+", "cli", module.split(".")[0])  # the command has a file for each verb
     at_import = imported(_ImportTime().visit(ast.parse(text)), module, is_package)
     allowed = IMPORTS.get(area, IMPORTS[""])
     found = []
