@@ -166,7 +166,8 @@ def main() -> None:
         assert peak > before * 1024, "the peak is not that of the index command"
         warm, processes, opening = search_times(index)
     what = f"{text_bytes / 1e6:.0f} MB of {options.kind} text"
-    detail = {"cores": len(os.sched_getaffinity(0)), **summary}
+    counts = ("documents", "passages", "tokens", "terms", "megabytes", "seconds")
+    detail = {name: summary[name] for name in counts} | {"cores": len(os.sched_getaffinity(0))}
     rows = [
         {"what": f"index {what}", "value": summary["megabytes_per_s"], "unit": "MB/s"} | detail,
         {"what": "index, peak memory", "value": peak / text_bytes, "unit": "x the text"},

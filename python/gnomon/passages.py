@@ -20,12 +20,12 @@ from collections.abc import Iterator
 PASSAGE_SIZE = 1000
 
 _SOLID = re.compile(r"\S")
-# Greedy `.*` finds the last place of a window; the quantifiers behind it are bounded, so is the
-# backtracking.
-# Beside "\n\n". The first kind is searched for on its own: with a literal at its head a pattern runs
-# four times as fast, and the others are rare.
+# Blank lines beside "\n\n". The first kind has a pattern of its own: with a literal at its head a
+# search runs four times as fast, and the others are rare.
 _SPACED_BLANK = re.compile(r"\n[ \t\r]{1,80}\n")
 _RARE_BLANKS = ("\r\r", "\f", "\u2029")
+# Greedy `.*` finds the last place of a window; the quantifiers behind it are bounded, so is the
+# backtracking.
 _ODD_BLANK = re.compile(r"(?s:.*)(?:\n[ \t\r]{1,80}\n|\r\r|\u2029|\f)")
 _SENTENCE = re.compile(
     r"(?s:.*)[.!?…。！？｡؟।။]"
