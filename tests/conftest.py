@@ -12,7 +12,6 @@ hypothesis.settings.register_profile("ci", derandomize=True, max_examples=200, d
 # A build with sanitizers runs several times slower.
 hypothesis.settings.register_profile("sanitize", derandomize=True, max_examples=30, deadline=None)
 hypothesis.settings.register_profile("soak", max_examples=20_000, deadline=None)
-hypothesis.settings.register_profile("sanitize", derandomize=True, max_examples=50, deadline=None)
 hypothesis.settings.load_profile(os.environ.get("GNOMON_HYPOTHESIS", "ci"))
 
 

@@ -1,5 +1,6 @@
 """The compiled tokenizer equals the reference, token by token and span by span."""
 
+import functools
 import hashlib
 import itertools
 import json
@@ -13,7 +14,7 @@ import pytest
 from gnomon import _core
 from gnomon.analysis import PRESETS, Analyzer, Span
 from gnomon.reference import analysis as reference
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 SHARED = Path(os.environ.get("GNOMON_SHARED") or Path(__file__).parents[1].parent / "shared")
@@ -59,7 +60,6 @@ def runs(text: str, name: str) -> None:
 
 @preset
 @given(text=TEXTS)
-@settings(max_examples=400, deadline=None)
 @example(text="a\u0301::\u0301_B")
 @example(text="ΑΣ ΑΣ::Α Σ_Σ")
 @example(text="ABc\u0301\u0301D AB\u0301c")
@@ -68,7 +68,6 @@ def test_equals_the_reference(name, text):
 
 
 @given(text=TEXTS)
-@settings(max_examples=400, deadline=None)
 def test_segments_normalise_each_for_itself(text):
     segments = reference.segments(text)
     whole = reference.normalise(text)
@@ -90,7 +89,9 @@ def every_character(without: tuple[str, ...] = ("Cn",)) -> list[str]:
 
 
 @preset
-def test_every_character_alone_and_in_context(name):
+def test_every_character_alone_and_in_context(name, monkeypatch):
+    for question in ("is_word", "is_cjk", "is_bigram_script", "is_identifier"):
+        monkeypatch.setattr(reference, question, functools.cache(getattr(reference, question)))
     analyzer = Analyzer(name)
     characters = every_character(without=("Cn", "Co"))
     for form in ("{} ", "a{}B中{}:{}:"):
@@ -182,7 +183,6 @@ def test_spans_by_hand():
 
 @preset
 @given(text=TEXTS)
-@settings(max_examples=200, deadline=None)
 def test_the_text_of_a_span_gives_its_token(name, text):
     analyzer = Analyzer(name)
     if unicodedata.is_normalized("NFKC", text) and "Σ" not in text and "\u0130" not in text:
@@ -193,7 +193,6 @@ def test_the_text_of_a_span_gives_its_token(name, text):
 @given(
     text=TEXTS, terms=st.sets(st.sampled_from(["a", "b", "std", "a_b", "中文", "allow", "http"]))
 )
-@settings(max_examples=200, deadline=None)
 def test_match_spans_are_the_union_of_matching_tokens(text, terms):
     analyzer = Analyzer()
     spans = analyzer.match_spans(text, terms)
@@ -241,19 +240,19 @@ def test_collections_are_found():
 @pytest.mark.parametrize("letter", ["a", "é", "文", "\U0001d51e"])
 @preset
 def test_a_token_may_be_as_long_as_the_text(name, letter):
-    text = "é" + letter * 3_000_000 if letter != "a" else letter * 10_000_000
+    text = "é" + letter * 1_000_000 if letter != "a" else letter * 10_000_000
     tokens = Analyzer(name).tokens(text)
     if letter == "文":
-        assert tokens == ["é", *["文文"] * 2_999_999]
+        assert tokens == ["é", *["文文"] * 999_999]
     else:
         assert tokens == [unicodedata.normalize("NFKC", text)]
 
 
 def test_many_parts_in_one_identifier_cost_no_more_than_their_length():
-    text = "aB_c::" * 500_000 + "x"
+    text = "aB_c::" * 200_000 + "x"
     tokens = Analyzer().tokens(text)
     assert tokens[0] == text.lower()
-    assert tokens[1:] == [*["a", "b", "c"] * 500_000, "x"]
+    assert tokens[1:] == [*["a", "b", "c"] * 200_000, "x"]
 
 
 def test_views():

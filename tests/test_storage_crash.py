@@ -205,7 +205,7 @@ def test_reader_during_replacements(tmp_path):
     def read() -> None:
         last = 0
         try:
-            while not done.is_set():
+            while not done.wait(0.001):
                 number = number_of(Directory.open(target))
                 assert number >= last
                 last = number

@@ -1,5 +1,6 @@
 """Array conversion at the border: anything array-like in, C-contiguous float32 or float64 out.
 
+numpy.require, not ascontiguousarray: that one makes a scalar a vector, and keeps unaligned memory.
 torch is never imported here: a tensor can only arrive from a program that has imported it.
 """
 
@@ -34,7 +35,7 @@ def as_float64(value: Any, name: str) -> npt.NDArray[np.float64]:
         array = array.astype(np.float64)
     if array.dtype.kind not in "fiub":
         raise TypeError(f"{name} must hold real numbers, got an array of {array.dtype}")
-    return np.ascontiguousarray(array, dtype=np.float64)
+    return np.require(array, np.float64, ["C_CONTIGUOUS", "ALIGNED"])
 
 
 def as_float32(value: Any, name: str) -> npt.NDArray[np.float32]:
@@ -50,7 +51,7 @@ def as_float32(value: Any, name: str) -> npt.NDArray[np.float32]:
     if array.dtype.kind != "f":
         array = as_float64(array, name)
     with np.errstate(over="ignore"):
-        return np.ascontiguousarray(array, dtype=np.float32)
+        return np.require(array, np.float32, ["C_CONTIGUOUS", "ALIGNED"])
 
 
 def as_count(value: Any, name: str, least: int = 0) -> int:
