@@ -195,7 +195,8 @@ F64Array score_all(const Bm25Index& index, const U32Array& terms, double k1, dou
 }  // namespace
 
 void register_bm25(py::module_& module) {
-    py::class_<Bm25Builder>(module, "Bm25Builder", "Collects documents; finish() makes the index.")
+    py::class_<Bm25Builder>(module, "Bm25Builder", py::is_final(),
+                            "Collects documents; finish() makes the index.")
         .def(py::init<bool>(), py::arg("with_vocabulary"))
         .def("add_tokens", &add_tokens, py::arg("documents"))
         .def("add_texts", &add_texts, py::arg("cased"), py::arg("lowered"), py::arg("preset"))
@@ -205,7 +206,8 @@ void register_bm25(py::module_& module) {
         .def_property_readonly("n_tokens", &Bm25Builder::n_tokens)
         .def("finish", &Bm25Builder::finish, py::call_guard<py::gil_scoped_release>());
 
-    py::class_<Bm25Index, std::shared_ptr<Bm25Index>>(module, "Bm25Index", "One immutable BM25 segment.")
+    py::class_<Bm25Index, std::shared_ptr<Bm25Index>>(module, "Bm25Index", py::is_final(),
+                                                      "One immutable BM25 segment.")
         .def_property_readonly("n_docs", &Bm25Index::n_docs)
         .def_property_readonly("n_tokens", &Bm25Index::n_tokens)
         .def_property_readonly("n_terms", &Bm25Index::n_terms)

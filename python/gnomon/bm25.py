@@ -162,7 +162,8 @@ class BM25Index:
 
     def _tokens(self, query: Any) -> Any:
         if not isinstance(query, str):
-            return query
+            # Documents without a single token do not say whether tokens are str or ids.
+            return query if self.n_terms or isinstance(query, bytes) else [*map(str, query)]
         if self._analyzer is None:
             raise TypeError(
                 "this index was built from tokens, without an analyzer; pass the query as a "
@@ -239,8 +240,8 @@ class BM25Index:
         Examples
         --------
         >>> import gnomon
-        >>> gnomon.BM25Index.build(["one two", "two three"]).scores("one")[1]
-        np.float64(0.0)
+        >>> gnomon.BM25Index.build(["one two", "two three"]).scores("one").tolist()
+        [0.815448..., 0.0]
         """
         terms, _ = self._terms([query])
         return self._core.scores(terms, self._k1, self._b, level or "")
