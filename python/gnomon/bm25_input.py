@@ -123,8 +123,8 @@ def _require_texts(batch: list[Any], place: int) -> None:
     for i, text in enumerate(batch):
         if not isinstance(text, str):
             raise TypeError(
-                f"documents[{place + i}] is a {type(text).__name__}, but the documents before it are "
-                "str; pass one kind only"
+                f"documents[{place + i}] is a {type(text).__name__}, but the documents before it "
+                "are str; pass one kind only"
             )
 
 
