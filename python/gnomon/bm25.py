@@ -241,7 +241,7 @@ class BM25Index:
         --------
         >>> import gnomon
         >>> gnomon.BM25Index.build(["one two", "two three"]).scores("one").tolist()
-        [0.815448..., 0.0]
+        [0.693147..., 0.0]
         """
         terms, _ = self._terms([query])
         return self._core.scores(terms, self._k1, self._b, level or "")
