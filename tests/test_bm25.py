@@ -129,6 +129,20 @@ def test_concurrent_searches_agree(tmp_path: Path) -> None:
     assert results == [expected] * 80
 
 
+def test_tokens_that_change_their_list_while_it_is_read() -> None:
+    class Token:
+        def __init__(self, document: list[Any]) -> None:
+            self.document = document
+
+        def __hash__(self) -> int:
+            self.document.clear()
+            return 1
+
+    document: list[Any] = []
+    document += [Token(document), *["a"] * 1000]
+    assert gnomon.bm25_scores(["a"], [document]) == [0.0]
+
+
 @pytest.mark.parametrize(
     ("build", "error", "message"),
     [
@@ -153,6 +167,7 @@ def test_concurrent_searches_agree(tmp_path: Path) -> None:
             r"ids\[1\] is a int",
         ),
         (lambda: gnomon.BM25Index.build([["a"]], ids=[2**63]), ValueError, "64 bits"),
+        (lambda: gnomon.BM25Index.build([["a"]], ids="x"), TypeError, "ids is one text"),
         (lambda: gnomon.BM25Index.build([["a"]], ids=[True]), TypeError, "bool"),
         (lambda: gnomon.BM25Index.build([["a"]], k1=-1), ValueError, "k1 must be"),
         (lambda: gnomon.BM25Index.build([["a"]], k1=float("nan")), ValueError, "k1 must be"),
