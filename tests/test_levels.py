@@ -88,7 +88,9 @@ print([(h.ids.tolist(), h.scores.tolist()) for h in index.search_many([["a"], ["
 # The build itself: -ffast-math reorders additions, so it must not come in through the environment.
 
 
-@pytest.mark.parametrize("flags", ["-ffast-math", "-O2 -Ofast", "-ffp-contract=fast"])
+@pytest.mark.parametrize(
+    "flags", ["-ffast-math", "-O2 -Ofast", "-ffp-contract=fast", "-mfpmath=387"]
+)
 @pytest.mark.parametrize("variable", ["CXXFLAGS", "CFLAGS", "LDFLAGS"])
 def test_the_build_refuses_flags_that_change_bits(
     tmp_path: Path, variable: str, flags: str
