@@ -35,6 +35,7 @@ CPP_FORBIDDEN = {
     "topk.hpp": r"(?!order\.hpp)",
     "cpu.hpp": r"(?!kernels/kernels\.hpp)",
     "cpu.cpp": r"(bm25_|dense|mmr|storage|analyze)",
+    "parallel.cpp": r"(?!error\.hpp)",
     "storage.cpp": r"(bm25|dense|mmr|analyze|vocabulary|kernels)",
     "analyze.cpp": r"(bm25|dense|mmr|storage|vocabulary|kernels)",
     "vocabulary.hpp": r"(?!storage\.hpp)",
