@@ -37,7 +37,7 @@ def bm25_scores(
     documents
         A list of token lists; empty documents count towards N and avgdl.
     k1, b
-        k1 >= 0; b between 0 and 1.
+        k1 from 0 to 1e100; b from 0 to 1.
 
     Returns
     -------
