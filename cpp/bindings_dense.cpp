@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "bindings.hpp"
-#include "dense.hpp"
+#include "dense_index.hpp"
 #include "error.hpp"
 #include "mmr.hpp"
 
@@ -65,7 +65,7 @@ py::tuple top_k(const F32Array& vectors, const F32Array& queries, std::string_vi
 }
 
 std::shared_ptr<DenseIndex> make_index(const F32Array& vectors, std::string_view metric,
-                                       std::string_view on_zero, std::size_t threads,
+                                       std::string_view on_zero, std::string_view screen, std::size_t threads,
                                        std::string_view level) {
     const Matrix rows = matrix_of(vectors, "vectors");
     // The array is kept, not copied: python/gnomon/dense.py hands over one that nobody else writes to.
@@ -76,22 +76,32 @@ std::shared_ptr<DenseIndex> make_index(const F32Array& vectors, std::string_view
     const Column<float> column = Column<float>::of(rows.data, rows.rows * rows.dim, owner);
     const Metric known = metric_named(metric);
     const OnZero zero = on_zero_named(on_zero);
+    const ScreenUse use = screen_use_named(screen);
     const Kernels& kernels = kernels_named(level);
     const py::gil_scoped_release release;
-    return std::make_shared<DenseIndex>(column, rows.rows, rows.dim, known, zero, threads, kernels);
+    return std::make_shared<DenseIndex>(column, rows.rows, rows.dim, known, zero, use, threads, kernels);
 }
 
+// (positions, scores, what the search did)
 py::tuple search(const DenseIndex& index, const F32Array& queries, std::size_t k, std::string_view on_zero,
-                 std::size_t threads, std::string_view level) {
+                 std::string_view screen, std::size_t threads, std::string_view level) {
     const Matrix wanted = matrix_of(queries, "queries");
     const OnZero zero = on_zero_named(on_zero);
+    const ScreenUse use = screen_use_named(screen);
+    DenseStats stats;
     const Kernels& kernels = kernels_named(level);
     std::vector<std::vector<Hit>> results;
     {
         const py::gil_scoped_release release;
-        results = index.search(wanted, k, zero, threads, kernels);
+        results = index.search(wanted, k, zero, use, threads, kernels, stats);
     }
-    return to_arrays(results, std::min(k, index.matrix().rows));
+    const py::tuple arrays = to_arrays(results, std::min(k, index.matrix().rows));
+    py::dict did;
+    did["screened"] = stats.screened;
+    did["candidates"] = stats.candidates;
+    did["settled"] = stats.settled;
+    did["plain"] = stats.plain;
+    return py::make_tuple(arrays[0], arrays[1], did);
 }
 
 py::array_t<std::int64_t> select(const F64Array& relevance, const F64Array& similarity, std::size_t limit,
@@ -118,13 +128,14 @@ void register_dense(py::module_& module) {
     py::class_<DenseIndex, std::shared_ptr<DenseIndex>>(module, "DenseIndex", py::is_final(),
                                                         "A float32 matrix ready to search.")
         .def(py::init(&make_index), py::arg("vectors"), py::arg("metric"), py::arg("on_zero") = "zero",
-             py::arg("threads") = 0, py::arg("level") = "")
+             py::arg("screen") = "auto", py::arg("threads") = 0, py::arg("level") = "")
         .def_property_readonly("n_rows", [](const DenseIndex& index) { return index.matrix().rows; })
         .def_property_readonly("dim", [](const DenseIndex& index) { return index.matrix().dim; })
+        .def_property_readonly("screen_bytes", &DenseIndex::screen_bytes)
         .def_property_readonly(
             "metric", [](const DenseIndex& index) { return std::string(metric_name(index.metric())); })
         .def("search", &search, py::arg("queries"), py::arg("k"), py::arg("on_zero") = "zero",
-             py::arg("threads") = 0, py::arg("level") = "")
+             py::arg("screen") = "auto", py::arg("threads") = 0, py::arg("level") = "")
         .def("write", &DenseIndex::write, py::arg("writer"), py::call_guard<py::gil_scoped_release>())
         .def_static(
             "open",
