@@ -2,6 +2,7 @@
 // (python/gnomon/dense.py converts); the work happens with the GIL released.
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
 
 #include <algorithm>
 
@@ -9,6 +10,7 @@
 #include "dense_index.hpp"
 #include "error.hpp"
 #include "mmr.hpp"
+#include "parallel.hpp"
 
 namespace py = pybind11;
 
@@ -120,6 +122,70 @@ py::array_t<std::int64_t> select(const F64Array& relevance, const F64Array& simi
     return py::array_t<std::int64_t>(static_cast<py::ssize_t>(picks.size()), picks.data());
 }
 
+MmrPenalty penalty_named(std::string_view name) {
+    if (name == "all") return MmrPenalty::all;
+    if (name == "last") return MmrPenalty::last;
+    throw InvalidInput("penalty must be 'all' or 'last', got '" + std::string(name) + "'");
+}
+
+// A list of (indices int64, scores float64), one for each row of relevance [Q, N].
+py::list select_vectors(const F32Array& vectors, const F64Array& relevance, const py::list& selected,
+                        std::size_t limit, double diversity, std::string_view penalty, std::size_t threads,
+                        std::string_view level) {
+    const Matrix rows = matrix_of(vectors, "vectors");
+    const auto queries = static_cast<std::size_t>(relevance.shape(0));
+    std::vector<std::vector<std::uint32_t>> before(queries);
+    for (std::size_t q = 0; q < queries; ++q) before[q] = selected[q].cast<std::vector<std::uint32_t>>();
+    const MmrPenalty rule = penalty_named(penalty);
+    const Kernels& kernels = kernels_named(level);
+    std::vector<std::vector<MmrPick>> results(queries);
+    {
+        const py::gil_scoped_release release;
+        const std::vector<double> squares =
+            checked_squares(rows, "vectors", Metric::cosine, OnZero::score_zero, threads, kernels);
+        parallel_for(thread_count(threads), queries, [&](std::size_t, std::size_t q) {
+            results[q] = mmr_vectors(rows, squares.data(), relevance.data() + q * rows.rows, before[q], limit,
+                                     diversity, rule, kernels);
+        });
+    }
+    py::list lists;
+    for (const std::vector<MmrPick>& picks : results) {
+        py::array_t<std::int64_t> indices(static_cast<py::ssize_t>(picks.size()));
+        F64Array scores(static_cast<py::ssize_t>(picks.size()));
+        for (std::size_t i = 0; i < picks.size(); ++i) {
+            indices.mutable_data()[i] = static_cast<std::int64_t>(picks[i].index);
+            scores.mutable_data()[i] = picks[i].score;
+        }
+        lists.append(py::make_tuple(indices, scores));
+    }
+    return lists;
+}
+
+// Cosines of every row to every query, [Q, N].
+F64Array cosines(const F32Array& vectors, const F32Array& queries, std::size_t threads,
+                 std::string_view level) {
+    const Matrix rows = matrix_of(vectors, "vectors");
+    const Matrix wanted = matrix_of(queries, "query");
+    if (rows.dim != wanted.dim)
+        throw InvalidInput("query has " + std::to_string(wanted.dim) + " dimensions but the vectors have " +
+                           std::to_string(rows.dim));
+    const Kernels& kernels = kernels_named(level);
+    F64Array scores({static_cast<py::ssize_t>(wanted.rows), static_cast<py::ssize_t>(rows.rows)});
+    double* const out = scores.mutable_data();
+    const py::gil_scoped_release release;
+    const std::vector<double> squares =
+        checked_squares(rows, "vectors", Metric::cosine, OnZero::score_zero, threads, kernels);
+    const std::vector<double> own =
+        checked_squares(wanted, "query", Metric::cosine, OnZero::score_zero, threads, kernels);
+    parallel_for(thread_count(threads), wanted.rows, [&](std::size_t, std::size_t q) {
+        const std::vector<double> query(wanted.data + q * wanted.dim, wanted.data + (q + 1) * wanted.dim);
+        kernels.dense_dot(query.data(), rows.data, nullptr, rows.rows, rows.dim, rows.dim,
+                          out + q * rows.rows);
+        finish_scores(Metric::cosine, own[q], squares.data(), rows.rows, out + q * rows.rows);
+    });
+    return scores;
+}
+
 }  // namespace
 
 void register_dense(py::module_& module) {
@@ -146,6 +212,11 @@ void register_dense(py::module_& module) {
         .def("verify", &DenseIndex::verify, py::call_guard<py::gil_scoped_release>());
     module.def("mmr", &select, py::arg("relevance"), py::arg("similarity"), py::arg("limit"),
                py::arg("diversity"), py::arg("level") = "");
+    module.def("mmr_vectors", &select_vectors, py::arg("vectors"), py::arg("relevance"), py::arg("selected"),
+               py::arg("limit"), py::arg("diversity"), py::arg("penalty") = "all", py::arg("threads") = 0,
+               py::arg("level") = "");
+    module.def("cosines", &cosines, py::arg("vectors"), py::arg("queries"), py::arg("threads") = 0,
+               py::arg("level") = "");
 }
 
 }  // namespace gnomon

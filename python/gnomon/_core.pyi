@@ -154,3 +154,16 @@ def mmr(
     diversity: float,
     level: str = "",
 ) -> NDArray[np.int64]: ...
+def mmr_vectors(
+    vectors: NDArray[np.float32],
+    relevance: NDArray[np.float64],
+    selected: list[list[int]],
+    limit: int,
+    diversity: float,
+    penalty: str = "all",
+    threads: int = 0,
+    level: str = "",
+) -> list[tuple[NDArray[np.int64], NDArray[np.float64]]]: ...
+def cosines(
+    vectors: NDArray[np.float32], queries: NDArray[np.float32], threads: int = 0, level: str = ""
+) -> NDArray[np.float64]: ...
