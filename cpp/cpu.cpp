@@ -1,10 +1,8 @@
 #include "cpu.hpp"
 
 #include <cstdlib>
-#include <thread>
 
 #include "error.hpp"
-#include "parallel.hpp"
 
 namespace gnomon {
 namespace {
@@ -14,15 +12,6 @@ namespace {
         #level, level::bm25_add, level::bm25_select, level::dense_dot, level::dense_l2, level::dense_square, \
             level::dense_screen, level::mmr_step                                                             \
     }
-
-#ifdef GNOMON_HAVE_AVX512VNNI
-Kernels with_vnni() {
-    Kernels kernels = GNOMON_TABLE(avx512);
-    kernels.level = "avx512vnni";
-    kernels.dense_screen = avx512vnni::dense_screen;
-    return kernels;
-}
-#endif
 
 struct Level {
     Kernels kernels;
@@ -40,7 +29,8 @@ const std::vector<Level>& all_levels() {
         {GNOMON_TABLE(avx512), static_cast<bool>(__builtin_cpu_supports("x86-64-v4"))},
 #endif
 #ifdef GNOMON_HAVE_AVX512VNNI
-        {with_vnni(), __builtin_cpu_supports("x86-64-v4") && __builtin_cpu_supports("avx512vnni")},
+        {GNOMON_TABLE(avx512vnni),
+         __builtin_cpu_supports("x86-64-v4") && __builtin_cpu_supports("avx512vnni")},
 #endif
     };
     return levels;
@@ -84,25 +74,6 @@ const Kernels& default_kernels() {
 
 const Kernels& kernels_named(std::string_view level) {
     return level.empty() ? default_kernels() : named(level, "level");
-}
-
-std::size_t thread_count(std::size_t threads) {
-    constexpr std::size_t kMost = 1024;
-    if (threads == 0) {
-        const char* text = std::getenv("GNOMON_THREADS");
-        if (text == nullptr || *text == '\0') {
-            const unsigned cores = std::thread::hardware_concurrency();
-            return cores == 0 ? 1 : cores;
-        }
-        char* end = nullptr;
-        const unsigned long long value = std::strtoull(text, &end, 10);
-        if (*end != '\0' || *text < '0' || *text > '9' || value == 0 || value > kMost)
-            throw InvalidInput("GNOMON_THREADS must be a whole number from 1 to 1024, got '" +
-                               std::string(text) + "'; unset it to use all cores");
-        return static_cast<std::size_t>(value);
-    }
-    if (threads > kMost) throw InvalidInput("threads must be at most 1024, got " + std::to_string(threads));
-    return threads;
 }
 
 }  // namespace gnomon

@@ -1,7 +1,6 @@
 #include "dense.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <string>
 
@@ -51,6 +50,14 @@ void finish_scores(Metric metric, double query_square, const double* squares, st
         const double cosine = norms > 0.0 ? scores[i] / norms : 0.0;
         scores[i] = std::min(1.0, std::max(-1.0, cosine));
     }
+}
+
+void require_hits(const std::vector<Hit>& hits, std::size_t k) {
+    if (hits.size() != k)
+        throw CorruptIndex(
+            "dense: a score is not a number: the vectors are damaged, or were written to during the search; "
+            "build "
+            "the index again");
 }
 
 Metric metric_named(std::string_view name) {
@@ -113,6 +120,7 @@ std::vector<std::vector<Hit>> dense_top_k(Matrix rows, const double* squares, Ma
         for (std::size_t q = 0; q < n; ++q) {
             for (std::size_t worker = 1; worker < workers; ++worker) best[0][q].merge(best[worker][q]);
             results[first + q] = best[0][q].take();
+            require_hits(results[first + q], k);
         }
     }
     return results;

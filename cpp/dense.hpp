@@ -42,7 +42,12 @@ std::vector<double> checked_squares(Matrix matrix, const char* what, Metric metr
 // Dots (or, for l2, sums of squared differences) -> scores, in place; squares[i] belongs to scores[i].
 void finish_scores(Metric metric, double query_square, const double* squares, std::size_t n, double* scores);
 
-// For each query the best min(k, rows) rows, best first. `squares` belong to `rows`.
+// Vectors were checked when they came in, so every row has a score, and callers copy exactly k hits. Throws
+// CorruptIndex where a damaged file, or a writer to the caller's memory, made a score NaN.
+void require_hits(const std::vector<Hit>& hits, std::size_t k);
+
+// For each query the best min(k, rows) rows, best first. `squares` belong to `rows`. Throws CorruptIndex when
+// a score is NaN, which rows that passed checked_squares() cannot give.
 std::vector<std::vector<Hit>> dense_top_k(Matrix rows, const double* squares, Matrix queries,
                                           const double* query_squares, Metric metric, std::size_t k,
                                           std::size_t threads, const Kernels& kernels);

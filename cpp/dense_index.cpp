@@ -38,7 +38,9 @@ std::vector<std::vector<Hit>> DenseIndex::search(Matrix queries, std::size_t k, 
         checked_squares(queries, "queries", metric_, on_zero, threads, kernels);
     if (use == ScreenUse::always && screen_.empty())
         throw InvalidInput(
-            "screen 'int8' was asked for, but this index has none; build it with screen='int8'");
+            "screen 'int8' was asked for, but this index has none: it was built without one, is empty, or "
+            "its "
+            "vectors are too near the end of float32; use screen='auto'");
     // Settling k rows and more costs as much as scanning eight times as many.
     const bool screened = use == ScreenUse::always || (use == ScreenUse::automatic && k <= rows_ / 8);
     if (screened && !screen_.empty())

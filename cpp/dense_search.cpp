@@ -55,7 +55,8 @@ std::int32_t integer_threshold(const Batch& batch, std::size_t q, std::size_t pa
         slack_of(batch, q, norm) + batch.queries.norm[q] * worst + batch.queries.residual[q] * (norm + worst);
     // The division and the floor err by less than one.
     const double sum = std::floor(needed / (screen.scale(panel) * batch.queries.scale[q])) - 1.0;
-    return static_cast<std::int32_t>(std::clamp(sum, -kLimit, kLimit));
+    if (!(sum > -kLimit)) return std::numeric_limits<std::int32_t>::min();  // also for what is no number
+    return static_cast<std::int32_t>(std::min(sum, kLimit));
 }
 
 Candidate bounds_of(const Batch& batch, std::size_t q, std::size_t panel, std::size_t row, std::int32_t sum) {
@@ -70,6 +71,9 @@ Candidate bounds_of(const Batch& batch, std::size_t q, std::size_t panel, std::s
         middle = 2 * dot - square - batch.queries.square[q];
         width *= 2;
     }
+    // A damaged file may hold what is no number: such a row is settled, and no comparison ever sees a NaN.
+    if (!std::isfinite(middle) || !std::isfinite(width))
+        return {-kLeast, kLeast, static_cast<std::uint32_t>(row)};
     return {float_above(middle + width), float_below(middle - width), static_cast<std::uint32_t>(row)};
 }
 
@@ -78,7 +82,6 @@ void take_rows(Batch& batch, std::size_t q, std::size_t panel, std::uint64_t mas
     for (; mask != 0; mask &= mask - 1) {
         const auto r = static_cast<std::size_t>(std::countr_zero(mask));
         const Candidate candidate = bounds_of(batch, q, panel, panel * kPanelRows + r, sums[r]);
-        // Not `>=`: a bound that is no number must not exclude a row.
         if (candidate.upper < found.threshold() || !found.push(candidate)) continue;
         std::atomic<float>& best = batch.thresholds[q];
         float known = best.load(std::memory_order_relaxed);
@@ -216,6 +219,7 @@ std::vector<std::vector<Hit>> screened_top_k(Matrix rows, const double* squares,
                 results[first + q] = settle(batch, q, query.data(), k, std::move(items), outcomes[q].settled);
         });
         for (std::size_t q = 0; q < n; ++q) {
+            if (!outcomes[q].plain) require_hits(results[first + q], k);
             stats.screened += rows.rows;
             stats.candidates += outcomes[q].candidates;
             stats.settled += outcomes[q].settled;

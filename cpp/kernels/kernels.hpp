@@ -96,6 +96,12 @@ MmrStep mmr_step;
 
 // x86-64-v4 with AVX512-VNNI: the screen alone differs, the rest are the functions of avx512.
 namespace avx512vnni {
+using avx512::bm25_add;
+using avx512::bm25_select;
+using avx512::dense_dot;
+using avx512::dense_l2;
+using avx512::dense_square;
+using avx512::mmr_step;
 ScreenPanel dense_screen;
 }  // namespace avx512vnni
 

@@ -102,8 +102,8 @@ def mmr_vectors(
     limit, diversity
         As for :func:`mmr`.
     relevance
-        [N] (or [Q, N]) scores to use instead of the cosine to the query: a reranker's or a fusion's.
-        ``query`` may then be None.
+        [N] (or [Q, N]) scores to use instead of the cosine to the query, of a reranker or a
+        fusion. ``query`` may then be None.
     selected
         Indices picked before (for a batch: one such list a query); they count as redundancy and are
         not picked again, so that the next page continues where the last one ended.
