@@ -173,6 +173,7 @@ bool DenseScreen::equals(const DenseScreen& other) const {
 CodedQueries::CodedQueries(Matrix queries, const double* squares, Metric metric, std::size_t steps_)
     : steps(steps_),
       scale(queries.rows),
+      inverse(queries.rows),
       norm(queries.rows),
       residual(queries.rows),
       square(squares, squares + queries.rows) {
@@ -185,12 +186,13 @@ CodedQueries::CodedQueries(Matrix queries, const double* squares, Metric metric,
         for (std::size_t d = 0; d < queries.dim; ++d)
             greatest = std::max(greatest, std::fabs(static_cast<double>(query[d]) * factor));
         scale[q] = greatest > 0.0 ? greatest / 127.0 : 1.0;
+        inverse[q] = 1.0 / scale[q];
         std::int8_t* const tile = codes.data() + (q / kTileQueries) * steps * kTileQueries * 4;
         double error = 0.0;
         std::int32_t sum = 0;
         for (std::size_t d = 0; d < queries.dim; ++d) {
             const double v = static_cast<double>(query[d]) * factor;
-            const int code = code_of(v, 1.0 / scale[q]);
+            const int code = code_of(v, inverse[q]);
             const double rest = v - scale[q] * code;
             error += rest * rest;
             sum += code;

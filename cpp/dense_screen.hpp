@@ -74,6 +74,7 @@ struct CodedQueries {
     std::vector<std::int8_t> codes;
     std::vector<std::int32_t> init;  // by query, padded to whole tiles
     std::vector<double> scale;       // b
+    std::vector<double> inverse;     // 1 / b
     std::vector<double> norm;        // |v|, rounded up
     std::vector<double> residual;    // |t|, rounded up
     std::vector<double> square;      // |q|^2

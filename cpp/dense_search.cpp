@@ -42,7 +42,8 @@ double slack_of(const Batch& batch, std::size_t q, double norm) {
 }
 
 // The least integer sum with which a row of the panel might still reach the query's threshold.
-std::int32_t integer_threshold(const Batch& batch, std::size_t q, std::size_t panel, float threshold) {
+std::int32_t integer_threshold(const Batch& batch, std::size_t q, std::size_t panel, double inverse,
+                               float threshold) {
     constexpr double kLimit = 2147483000.0;
     if (threshold == kLeast) return std::numeric_limits<std::int32_t>::min();
     const DenseScreen& screen = batch.screen;
@@ -53,8 +54,8 @@ std::int32_t integer_threshold(const Batch& batch, std::size_t q, std::size_t pa
         needed = (needed + batch.queries.square[q] + screen.least_square(panel)) / 2;
     needed -=
         slack_of(batch, q, norm) + batch.queries.norm[q] * worst + batch.queries.residual[q] * (norm + worst);
-    // The division and the floor err by less than one.
-    const double sum = std::floor(needed / (screen.scale(panel) * batch.queries.scale[q])) - 1.0;
+    // Two products for a division, on numbers below 2^31: with the floor they err by less than one.
+    const double sum = std::floor(needed * inverse * batch.queries.inverse[q]) - 1.0;
     if (!(sum > -kLimit)) return std::numeric_limits<std::int32_t>::min();  // also for what is no number
     return static_cast<std::int32_t>(std::min(sum, kLimit));
 }
@@ -98,13 +99,14 @@ void scan_panels(Batch& batch, std::size_t first, std::size_t last, Candidates* 
     const std::size_t n_queries = batch.queries.scale.size();
     for (std::size_t panel = first; panel < last; ++panel) {
         const std::size_t left = batch.rows.rows - panel * kPanelRows;
+        const double inverse = 1.0 / batch.screen.scale(panel);
         const std::uint64_t real = left >= kPanelRows ? ~std::uint64_t{0} : (std::uint64_t{1} << left) - 1;
         for (std::size_t tile = 0; tile < batch.queries.tiles(); ++tile) {
             const std::size_t q0 = tile * kTileQueries;
             const std::size_t n = std::min(kTileQueries, n_queries - q0);
             for (std::size_t q = 0; q < n; ++q) {
                 found[q0 + q].raise(batch.thresholds[q0 + q].load(std::memory_order_relaxed));
-                thresholds[q] = integer_threshold(batch, q0 + q, panel, found[q0 + q].threshold());
+                thresholds[q] = integer_threshold(batch, q0 + q, panel, inverse, found[q0 + q].threshold());
             }
             batch.kernels.dense_screen(batch.screen.panel(panel), batch.queries.tile(tile),
                                        batch.queries.steps, batch.queries.init.data() + q0, thresholds, n,
