@@ -149,7 +149,7 @@ def decode(
     for other in names + ([encoding] if encoding else []):
         try:
             return data.decode(other)
-        except (LookupError, UnicodeDecodeError):
+        except (LookupError, UnicodeError):  # some codecs raise the plain UnicodeError
             problem = UnreadableError("not UTF-8", f"nor {other}")
     raise problem
 
@@ -159,3 +159,5 @@ def _decode_as(data: bytes, encoding: str) -> str:
         return data.decode(encoding)
     except UnicodeDecodeError as error:
         raise UnreadableError("not UTF-8", f"nor {encoding}, byte {error.start:,}") from None
+    except UnicodeError:
+        raise UnreadableError("not UTF-8", f"nor {encoding}") from None

@@ -94,7 +94,9 @@ class Sources:
         if not stat.S_ISREG(status.st_mode):  # opening a pipe would wait for ever
             self.problems.add("not a regular file", path)
             return
-        self.files[os.path.normpath(path)] = status.st_size
+        # Behind a link "x/.." is another place than "", so such a path stays as it is.
+        name = path if ".." in path.split(os.sep) else os.path.normpath(path)
+        self.files[name] = status.st_size
 
     def _read(self, path: str) -> Iterator[Document]:
         suffix = suffix_of(path)
