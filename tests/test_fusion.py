@@ -107,3 +107,8 @@ def test_an_unhashable_id_is_named_with_its_place() -> None:
 def test_a_str_is_no_ranking(rankings: object) -> None:
     with pytest.raises(TypeError, match="str"):
         reciprocal_rank_fusion(rankings)  # type: ignore[arg-type]
+
+
+def test_k_beyond_float64_is_refused() -> None:
+    with pytest.raises(ValueError, match="k must be a finite number"):
+        reciprocal_rank_fusion([["a"]], k=10**400)

@@ -25,7 +25,11 @@ def rrf_scores(rankings: Iterable[Iterable[Id]], k: float = 60) -> dict[Id, floa
     >>> rrf_scores([["a", "b", "a"], ["b"]])
     {'a': 0.01639344262295082, 'b': 0.03252247488101534}
     """
-    if not (math.isfinite(k) and k + 1 > 0):
+    try:
+        fits = math.isfinite(k) and k + 1 > 0
+    except OverflowError:  # an int beyond float64
+        fits = False
+    if not fits:
         raise ValueError(f"k must be a finite number above -1, so that k + rank > 0; got {k}")
     if isinstance(rankings, str):
         raise TypeError("rankings must be a list of rankings, got one str")
