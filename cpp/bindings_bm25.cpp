@@ -97,10 +97,11 @@ void add_ids(Bm25Builder& builder, const U32Array& ids, const I64Array& offsets)
 void add_matches(Bm25Builder& builder, const py::list& documents, const py::dict& query_terms) {
     for (std::size_t place = 0; place < documents.size(); ++place) {
         const py::object tokens = token_sequence(documents[place], "documents", place);
-        const Py_ssize_t n = PySequence_Fast_GET_SIZE(tokens.ptr());
-        for (Py_ssize_t i = 0; i < n; ++i) {
-            PyObject* const id =
-                PyDict_GetItemWithError(query_terms.ptr(), PySequence_Fast_GET_ITEM(tokens.ptr(), i));
+        // Hashing and comparing runs the tokens' own code, which may shorten the list under our feet: the
+        // size is read anew each time, and the token is held.
+        for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(tokens.ptr()); ++i) {
+            const auto token = py::reinterpret_borrow<py::object>(PySequence_Fast_GET_ITEM(tokens.ptr(), i));
+            PyObject* const id = PyDict_GetItemWithError(query_terms.ptr(), token.ptr());
             if (id != nullptr)
                 builder.add_term(static_cast<std::uint32_t>(PyLong_AsUnsignedLong(id)));
             else if (PyErr_Occurred() != nullptr)
@@ -146,6 +147,7 @@ py::tuple search_many(const Bm25Index& index, const U32Array& terms, const I64Ar
                       double k1, double b, std::size_t threads, std::string_view level) {
     const std::span<const std::uint32_t> flat = term_span(index, terms);
     const std::int64_t* const starts = offsets.data();
+    if (offsets.size() == 0) throw InvalidInput("offsets of the queries must start at 0");
     const std::size_t n = static_cast<std::size_t>(offsets.size() - 1);
     for (std::size_t q = 0; q <= n; ++q)
         if (starts[q] < 0 || starts[q] > terms.size() || (q > 0 && starts[q] < starts[q - 1]))

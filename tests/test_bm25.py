@@ -202,3 +202,74 @@ def test_loading_another_kind_says_so(tmp_path: Path) -> None:
         gnomon.BM25Index.load(tmp_path / "dense")
     with pytest.raises(FileNotFoundError):
         gnomon.BM25Index.load(tmp_path / "nothing")
+
+
+def test_tokens_whose_comparison_empties_the_documents() -> None:
+    """The core once went on reading the list that a token's own __eq__ had cleared."""
+    documents = [["a", "b", "c"] * 5 for _ in range(3)]
+
+    class Evil:
+        def __hash__(self) -> int:
+            return hash("a")
+
+        def __eq__(self, other: object) -> bool:
+            for document in documents:
+                document.clear()
+            return False
+
+    assert gnomon.bm25_scores([Evil()], documents) == [0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    "documents",
+    [
+        [b"some bytes"],
+        [bytearray(b"more"), b"bytes"],
+        [{"text": "a record"}],
+        [["a"], {"text": "a record"}],
+        [["a"], b"bytes"],
+        [[1], b"bytes"],
+        [[1], {1: 2}],
+    ],
+)
+def test_bytes_and_records_are_no_documents(documents: list[Any]) -> None:
+    """They iterate: the bytes passed for token ids, the keys of a record for its text."""
+    place = len(documents) - 1 if isinstance(documents[0], list) else 0
+    with pytest.raises(TypeError, match=rf"documents\[{place}\] is a (bytes|bytearray|dict)"):
+        gnomon.BM25Index.build(documents)
+
+
+@pytest.mark.parametrize("ids", ["ab", np.array(3), np.zeros((2, 1), dtype=np.int64)])
+def test_ids_are_a_flat_list(ids: Any) -> None:
+    with pytest.raises(TypeError, match="ids must be a flat list"):
+        gnomon.BM25Index.build(["one", "two"], ids=ids)
+
+
+def test_scores_that_overflow_are_refused_not_left_out(level: str) -> None:
+    """Infinity over infinity is a NaN, which has no rank: such a document once vanished."""
+    index = gnomon.BM25Index.build([["a", "b"], ["b"], ["b"], ["c"]], k1=1.7e308, b=1.0)
+    assert np.isnan(index.scores(["a"], level=level)[0])  # as the formula has it
+    with pytest.raises(ValueError, match="k1 is so large that the score of document 0"):
+        index.search(["a"], level=level)
+    assert index.search(["zzz"], level=level).ids.tolist() == []
+
+
+@pytest.mark.parametrize("b", [0.75, 1])
+def test_k1_beyond_float64_is_refused(b: float) -> None:
+    with pytest.raises(ValueError, match="k1"):
+        gnomon.BM25Index.build([["a"]], k1=10**400, b=b)
+    with pytest.raises(ValueError, match="k1"):
+        gnomon.bm25_scores(["a"], [["a"]], k1=10**400, b=b)
+
+
+def test_a_huge_k1_ranks(level: str) -> None:
+    documents = [["a"] * n + ["b"] * (5 - n) for n in range(5)] + [["c"] * 1000]
+    found = gnomon.BM25Index.build(documents, k1=1e290).search(["a", "b"], level=level)
+    scores = reference.bm25_scores(["a", "b"], documents, k1=1e290)
+    assert found.scores.tolist() == sorted((score for score in scores if score > 0), reverse=True)
+    assert len(found.ids) == 5
+
+
+def test_a_thread_count_beyond_64_bits_is_a_plain_error() -> None:
+    with pytest.raises(ValueError, match="threads must be at most"):
+        gnomon.BM25Index.build(["a"]).search_many(["a"], threads=2**70)
