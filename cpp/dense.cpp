@@ -50,6 +50,18 @@ void scan_chunk(Matrix rows, const double* squares, const double* queries, const
     }
 }
 
+std::vector<double> squares_of(Matrix matrix, std::size_t threads, const Kernels& kernels) {
+    std::vector<double> squares(matrix.rows);
+    const std::size_t chunks = chunks_of(matrix.rows);
+    parallel_for(thread_count(threads), chunks, [&](std::size_t, std::size_t chunk) {
+        const std::size_t first = chunk * kChunk;
+        const std::size_t n = std::min(kChunk, matrix.rows - first);
+        kernels.dense_square(matrix.data + first * matrix.dim, n, matrix.dim, matrix.dim,
+                             squares.data() + first);
+    });
+    return squares;
+}
+
 }  // namespace
 
 Metric metric_named(std::string_view name) {
@@ -67,14 +79,7 @@ std::vector<double> checked_squares(Matrix matrix, const char* what, Metric metr
     if (matrix.rows >= UINT32_MAX)
         throw InvalidInput(std::string(what) + " has " + std::to_string(matrix.rows) +
                            " rows; at most 4,294,967,294 fit one index, so shard it");
-    std::vector<double> squares(matrix.rows);
-    const std::size_t chunks = chunks_of(matrix.rows);
-    parallel_for(thread_count(threads), chunks, [&](std::size_t, std::size_t chunk) {
-        const std::size_t first = chunk * kChunk;
-        const std::size_t n = std::min(kChunk, matrix.rows - first);
-        kernels.dense_square(matrix.data + first * matrix.dim, n, matrix.dim, matrix.dim,
-                             squares.data() + first);
-    });
+    std::vector<double> squares = squares_of(matrix, threads, kernels);
     for (std::size_t row = 0; row < matrix.rows; ++row) {
         if (!std::isfinite(squares[row]))
             throw InvalidInput(std::string(what) + ": row " + std::to_string(row) +
@@ -121,18 +126,35 @@ DenseIndex::DenseIndex(Column<float> vectors, std::size_t rows, std::size_t dim,
                        OnZero on_zero, std::size_t threads, const Kernels& kernels)
     : rows_(rows), dim_(dim), metric_(metric), vectors_(std::move(vectors)) {
     squares_ = Column<double>::of(checked_squares(matrix(), "vectors", metric, on_zero, threads, kernels));
+    checked_.store(true, std::memory_order_release);
 }
 
 std::vector<std::vector<Hit>> DenseIndex::search(Matrix queries, std::size_t k, OnZero on_zero,
                                                  std::size_t threads, const Kernels& kernels) const {
-    vectors_.ensure_all();
-    squares_.ensure_all();
+    check_squares(threads, kernels);
     const std::vector<double> squares =
         checked_squares(queries, "queries", metric_, on_zero, threads, kernels);
     return dense_top_k(matrix(), squares_.data(), queries, squares.data(), metric_, k, threads, kernels);
 }
 
+// Squares that are not those of the vectors would bend cosines, and vectors that are not finite have no
+// ranking: neither reaches a search. Two threads may both check; the outcome is the same.
+void DenseIndex::check_squares(std::size_t threads, const Kernels& kernels) const {
+    if (checked_.load(std::memory_order_acquire)) return;
+    vectors_.ensure_all();
+    squares_.ensure_all();
+    const std::vector<double> squares = squares_of(matrix(), threads, kernels);
+    for (std::size_t row = 0; row < rows_; ++row)
+        if (!std::isfinite(squares[row]) || squares[row] != squares_.data()[row])
+            throw CorruptIndex("dense: the stored square of row " + std::to_string(row) +
+                               " is not that of its vector; build the index again or restore the file");
+    checked_.store(true, std::memory_order_release);
+}
+
 void DenseIndex::write(ContainerWriter& writer) const {
+    // Damaged blocks must not get new, matching checksums in the copy.
+    vectors_.ensure_all();
+    squares_.ensure_all();
     const std::uint64_t counts[] = {rows_, dim_, static_cast<std::uint64_t>(metric_)};
     writer.section("counts", std::span<const std::uint64_t>(counts));
     writer.section("vectors", vectors_.span());
@@ -158,14 +180,6 @@ std::shared_ptr<const DenseIndex> DenseIndex::open(const Container& container) {
     return index;
 }
 
-void DenseIndex::verify() const {
-    vectors_.ensure_all();
-    squares_.ensure_all();
-    std::vector<double> squares(rows_);
-    kernels_named("scalar").dense_square(vectors_.data(), rows_, dim_, dim_, squares.data());
-    for (std::size_t row = 0; row < rows_; ++row)
-        if (!(squares[row] == squares_.data()[row]))
-            throw CorruptIndex("dense: the stored square of row " + std::to_string(row) + " is wrong");
-}
+void DenseIndex::verify() const { check_squares(1, kernels_named("scalar")); }
 
 }  // namespace gnomon

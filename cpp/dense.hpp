@@ -6,6 +6,7 @@
 // underflow nor overflow in float64 (2e-90 to 1e82), so no epsilon is needed and tiny rows keep their
 // direction.
 #pragma once
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -58,16 +59,18 @@ class DenseIndex {
 
     void write(ContainerWriter& writer) const;
     static std::shared_ptr<const DenseIndex> open(const Container& container);
-    // Recomputes every square on top of the container's checksums.
+    // Recomputes every square on top of the container's checksums; the first search does so as well.
     void verify() const;
 
   private:
     DenseIndex() = default;
+    void check_squares(std::size_t threads, const Kernels& kernels) const;
     std::size_t rows_ = 0;
     std::size_t dim_ = 0;
     Metric metric_ = Metric::cosine;
     Column<float> vectors_;
     Column<double> squares_;
+    mutable std::atomic<bool> checked_{false};  // the squares are those of the vectors, all finite
 };
 
 }  // namespace gnomon

@@ -173,12 +173,10 @@ class DenseIndex:
         >>> index.search([1.0, 2.0], k=2).scores
         array([ 0., -8.])
         """
-        rows = as_float32(vectors, "vectors")
+        rows = as_float32(vectors, "vectors", copy=True)  # the caller may go on writing to theirs
         if rows.ndim != 2:
             raise ValueError(f"vectors must be a matrix [N, D], got shape {list(rows.shape)}")
         table = Ids.of(ids, rows.shape[0])
-        if rows is vectors or rows.base is not None or is_tensor(vectors):
-            rows = rows.copy()  # the caller may go on writing to theirs
         return cls(_core.DenseIndex(rows, metric, on_zero, as_threads(threads)), table)
 
     def search(
@@ -261,12 +259,10 @@ class DenseIndex:
         dense index. Damage inside the vectors is found when they are first read.
         """
         directory = Directory.open(path)
-        meta = directory.meta("dense")
         core = _core.DenseIndex.open(directory.container("dense", "vectors"))
-        if meta.get("ids") == "position":
-            return cls(core, Ids(core.n_rows))
-        return cls(core, Ids.read(directory.container("dense", "ids"), core.n_rows))
+        return cls(core, Ids.of_part(directory, "dense", core.n_rows))
 
     def verify(self) -> None:
         """Reads and checks everything. Raises :class:`gnomon.CorruptIndex` naming the damage."""
         self._core.verify()
+        self._ids.verify()
