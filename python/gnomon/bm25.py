@@ -114,7 +114,8 @@ class BM25Index:
         documents
             An iterable, read once and in batches, so that it may be a generator over more text
             than fits in memory. Each document is a str (analysed), a sequence of str (tokens), or a
-            sequence or array of non-negative integers (token ids); all of one kind. Or a tuple
+            sequence or array of non-negative integers (token ids, numbered densely: memory grows
+            with the greatest, by about 40 bytes each); all of one kind. Or a tuple
             ``(token_ids, offsets)`` of two integer arrays, where document i is
             ``token_ids[offsets[i]:offsets[i + 1]]``.
         ids
