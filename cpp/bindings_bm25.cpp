@@ -3,7 +3,7 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
-#include <cstring>
+#include <algorithm>
 
 #include "bindings.hpp"
 #include "bm25_search.hpp"
@@ -97,8 +97,8 @@ void add_ids(Bm25Builder& builder, const U32Array& ids, const I64Array& offsets)
 void add_matches(Bm25Builder& builder, const py::list& documents, const py::dict& query_terms) {
     for (std::size_t place = 0; place < documents.size(); ++place) {
         const py::object tokens = token_sequence(documents[place], "documents", place);
-        // Hashing and comparing runs the tokens' own code, which may shorten the list under our feet: the
-        // size is read anew each time, and the token is held.
+        // A token's own __hash__ and __eq__ run in the look-up and may change the list: its length is read
+        // anew each time, and the token is held meanwhile.
         for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(tokens.ptr()); ++i) {
             const auto token = py::reinterpret_borrow<py::object>(PySequence_Fast_GET_ITEM(tokens.ptr(), i));
             PyObject* const id = PyDict_GetItemWithError(query_terms.ptr(), token.ptr());
@@ -146,8 +146,8 @@ std::span<const std::uint32_t> term_span(const Bm25Index& index, const U32Array&
 py::tuple search_many(const Bm25Index& index, const U32Array& terms, const I64Array& offsets, std::size_t k,
                       double k1, double b, std::size_t threads, std::string_view level) {
     const std::span<const std::uint32_t> flat = term_span(index, terms);
+    require(offsets.size() > 0, "offsets of the queries must start with 0");
     const std::int64_t* const starts = offsets.data();
-    if (offsets.size() == 0) throw InvalidInput("offsets of the queries must start at 0");
     const std::size_t n = static_cast<std::size_t>(offsets.size() - 1);
     for (std::size_t q = 0; q <= n; ++q)
         if (starts[q] < 0 || starts[q] > terms.size() || (q > 0 && starts[q] < starts[q - 1]))

@@ -10,6 +10,7 @@ namespace gnomon {
 
 namespace {
 constexpr std::uint32_t kMost = std::numeric_limits<std::uint32_t>::max();
+constexpr double kMostK1 = 1e100;
 }  // namespace
 
 Postings Bm25Index::postings(std::uint64_t term) const {
@@ -39,8 +40,9 @@ void Bm25Index::check_term(std::uint64_t term, std::uint64_t first, std::uint64_
 }
 
 std::shared_ptr<const Bm25Scoring> Bm25Index::scoring(bm25::Params params) const {
-    if (!(params.k1 >= 0.0) || !std::isfinite(params.k1))
-        throw InvalidInput("k1 must be a finite number >= 0, got " + std::to_string(params.k1));
+    // Beyond kMostK1 weight and norm may both overflow to infinity, and their quotient is no number.
+    if (!(params.k1 >= 0.0 && params.k1 <= kMostK1))
+        throw InvalidInput("k1 must lie between 0 and 1e100, got " + std::to_string(params.k1));
     if (!(params.b >= 0.0 && params.b <= 1.0))
         throw InvalidInput("b must lie between 0 and 1, got " + std::to_string(params.b));
     const std::lock_guard<std::mutex> guard(scoring_lock_);
@@ -114,14 +116,13 @@ void Bm25Index::verify() const {
         const Postings list = postings(term);
         expected += list.docs.size();
         for (std::size_t i = 0; i < list.docs.size(); ++i) left[list.docs[i]] -= list.tfs[i];
-        if (vocabulary_ && vocabulary_->find(vocabulary_->term(static_cast<std::uint32_t>(term))) != term)
-            throw CorruptIndex("vocabulary: term " + std::to_string(term) + " does not lead back to itself");
     }
     if (expected != n_postings()) throw CorruptIndex("postings: some belong to no term");
     for (std::size_t doc = 0; doc < left.size(); ++doc)
         if (left[doc] != 0)
             throw CorruptIndex("postings: the term frequencies of document " + std::to_string(doc) +
                                " do not add up to its length");
+    if (vocabulary_) vocabulary_->verify();
 }
 
 Bm25Builder::Bm25Builder(bool with_vocabulary) : with_vocabulary_(with_vocabulary) {}

@@ -1,10 +1,7 @@
 #include "bm25_search.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <string>
 
-#include "error.hpp"
 #include "topk.hpp"
 
 namespace gnomon {
@@ -51,20 +48,6 @@ bool add_window(std::vector<Cursor>& cursors, const Bm25Scoring& scoring, std::s
     return any;
 }
 
-// idf < 23, tf and dl / avgdl < 2^32: up to this k1 neither part of the fraction can overflow. Beyond it both
-// may, and infinity over infinity is a NaN, which has no rank.
-constexpr double kK1Safe = 1e290;
-
-void refuse_unrankable(const Bm25Index& index, const Bm25Scoring& scoring,
-                       std::span<const std::uint32_t> terms, const Kernels& kernels) {
-    std::vector<double> scores(index.n_docs());
-    bm25_score_all(index, scoring, terms, kernels, scores.data());
-    for (std::size_t doc = 0; doc < scores.size(); ++doc)
-        if (std::isnan(scores[doc]))
-            throw InvalidInput("k1 is so large that the score of document " + std::to_string(doc) +
-                               " overflows and has no rank; build the index with k1 below 1e290");
-}
-
 }  // namespace
 
 std::vector<Hit> bm25_search(const Bm25Index& index, const Bm25Scoring& scoring,
@@ -74,7 +57,6 @@ std::vector<Hit> bm25_search(const Bm25Index& index, const Bm25Scoring& scoring,
     std::vector<Cursor> cursors = open_cursors(index, terms);
     TopK best(std::min(k, n_docs));
     if (k == 0 || n_docs == 0 || cursors.empty()) return {};
-    if (scoring.params.k1 > kK1Safe) refuse_unrankable(index, scoring, terms, kernels);
     // Accumulators start from -0.0: the first weight, which is never -0.0, turns them into exactly 0.0 +
     // weight, and those that no term touched stay recognisable, so that a match with score 0.0 is still a
     // match.

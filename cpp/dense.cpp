@@ -1,7 +1,6 @@
 #include "dense.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <string>
 
@@ -117,6 +116,11 @@ std::vector<std::vector<Hit>> dense_top_k(Matrix rows, const double* squares, Ma
         for (std::size_t q = 0; q < n; ++q) {
             for (std::size_t worker = 1; worker < workers; ++worker) best[0][q].merge(best[worker][q]);
             results[first + q] = best[0][q].take();
+            // Vectors were checked when they came in, so every row has a score; callers copy exactly k hits.
+            if (results[first + q].size() != k)
+                throw CorruptIndex(
+                    "dense: a score is not a number: the vectors are damaged, or were written to during the "
+                    "search; build the index again");
         }
     }
     return results;
@@ -144,10 +148,14 @@ void DenseIndex::check_squares(std::size_t threads, const Kernels& kernels) cons
     vectors_.ensure_all();
     squares_.ensure_all();
     const std::vector<double> squares = squares_of(matrix(), threads, kernels);
-    for (std::size_t row = 0; row < rows_; ++row)
-        if (!std::isfinite(squares[row]) || squares[row] != squares_.data()[row])
-            throw CorruptIndex("dense: the stored square of row " + std::to_string(row) +
-                               " is not that of its vector; build the index again or restore the file");
+    for (std::size_t row = 0; row < rows_; ++row) {
+        const bool finite = std::isfinite(squares[row]);
+        if (finite && squares[row] == squares_.data()[row]) continue;
+        throw CorruptIndex("dense: row " + std::to_string(row) +
+                           (finite ? " has a stored square that is not that of its vector"
+                                   : " holds a value that is infinite or not a number") +
+                           "; build the index again or restore the file");
+    }
     checked_.store(true, std::memory_order_release);
 }
 

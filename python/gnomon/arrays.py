@@ -38,12 +38,11 @@ def as_float64(value: Any, name: str) -> npt.NDArray[np.float64]:
     return np.require(array, np.float64, ["C_CONTIGUOUS", "ALIGNED"])
 
 
-def as_float32(value: Any, name: str, *, copy: bool = False) -> npt.NDArray[np.float32]:
+def as_float32(value: Any, name: str) -> npt.NDArray[np.float32]:
     """A C-contiguous float32 array of the value, of any shape: what dense scores are defined on.
 
     float16 and bfloat16 widen exactly; float64 and integers (through float64) round to nearest.
-    Values beyond float32 become infinite and are refused later with the row's number. With `copy`
-    the result shares no memory with the value, not even through an ``__array__`` of its own.
+    Values beyond float32 become infinite and are refused later with the row's number.
     Raises TypeError naming the argument for what is not real numbers.
     """
     if is_tensor(value) and value.is_floating_point():
@@ -51,9 +50,7 @@ def as_float32(value: Any, name: str, *, copy: bool = False) -> npt.NDArray[np.f
     array = as_float64(value, name) if is_tensor(value) else _as_array(value, name)
     if array.dtype.kind != "f":
         array = as_float64(array, name)
-    with np.errstate(over="ignore"):
-        if copy:
-            return np.array(array, np.float32, order="C")
+    with np.errstate(over="ignore", under="ignore"):  # also for a caller who made them errors
         return np.require(array, np.float32, ["C_CONTIGUOUS", "ALIGNED"])
 
 

@@ -149,7 +149,7 @@ def decode(
     for other in names + ([encoding] if encoding else []):
         try:
             return data.decode(other)
-        except (LookupError, UnicodeError):  # some codecs raise the plain UnicodeError
+        except (LookupError, UnicodeError):  # the codec "undefined" raises the latter
             problem = UnreadableError("not UTF-8", f"nor {other}")
     raise problem
 

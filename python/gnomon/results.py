@@ -51,9 +51,10 @@ class Ids:
         """Checks ids given by a caller. Raises ValueError or TypeError naming the entry."""
         if ids is None:
             return cls(n)
-        if isinstance(ids, str) or (isinstance(ids, np.ndarray) and ids.ndim != 1):
-            what = "one str" if isinstance(ids, str) else f"an array of {ids.ndim} dimensions"
-            raise TypeError(f"ids must be a flat list of ids, got {what}")
+        if isinstance(ids, (str, bytes)):
+            raise TypeError("ids is one text; pass a list of ids")
+        if isinstance(ids, np.ndarray) and ids.ndim != 1:
+            raise TypeError(f"ids must be a flat list of ids, got {ids.ndim} dimensions")
         values = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
         if len(values) != n:
             raise ValueError(f"ids has {len(values)} entries but there are {n} documents")

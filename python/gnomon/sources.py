@@ -94,8 +94,8 @@ class Sources:
         if not stat.S_ISREG(status.st_mode):  # opening a pipe would wait for ever
             self.problems.add("not a regular file", path)
             return
-        # Behind a link "x/.." is another place than "", so such a path stays as it is.
-        name = path if ".." in path.split(os.sep) else os.path.normpath(path)
+        # Normal form, so that a file named twice is read once; but after a link, x/../y is not y.
+        name = path if os.pardir in path.split(os.sep) else os.path.normpath(path)
         self.files[name] = status.st_size
 
     def _read(self, path: str) -> Iterator[Document]:
