@@ -56,8 +56,19 @@ void require_hits(const std::vector<Hit>& hits, std::size_t k) {
     if (hits.size() != k)
         throw CorruptIndex(
             "dense: a score is not a number: the vectors are damaged, or were written to during the search; "
-            "build "
-            "the index again");
+            "build the index again");
+}
+
+std::vector<double> squares_of(Matrix matrix, std::size_t threads, const Kernels& kernels) {
+    std::vector<double> squares(matrix.rows);
+    const std::size_t chunks = chunks_of(matrix.rows);
+    parallel_for(thread_count(threads), chunks, [&](std::size_t, std::size_t chunk) {
+        const std::size_t first = chunk * kChunk;
+        const std::size_t n = std::min(kChunk, matrix.rows - first);
+        kernels.dense_square(matrix.data + first * matrix.dim, n, matrix.dim, matrix.dim,
+                             squares.data() + first);
+    });
+    return squares;
 }
 
 Metric metric_named(std::string_view name) {
@@ -75,14 +86,7 @@ std::vector<double> checked_squares(Matrix matrix, const char* what, Metric metr
     if (matrix.rows >= UINT32_MAX)
         throw InvalidInput(std::string(what) + " has " + std::to_string(matrix.rows) +
                            " rows; at most 4,294,967,294 fit one index, so shard it");
-    std::vector<double> squares(matrix.rows);
-    const std::size_t chunks = chunks_of(matrix.rows);
-    parallel_for(thread_count(threads), chunks, [&](std::size_t, std::size_t chunk) {
-        const std::size_t first = chunk * kChunk;
-        const std::size_t n = std::min(kChunk, matrix.rows - first);
-        kernels.dense_square(matrix.data + first * matrix.dim, n, matrix.dim, matrix.dim,
-                             squares.data() + first);
-    });
+    std::vector<double> squares = squares_of(matrix, threads, kernels);
     for (std::size_t row = 0; row < matrix.rows; ++row) {
         if (!std::isfinite(squares[row]))
             throw InvalidInput(std::string(what) + ": row " + std::to_string(row) +

@@ -6,6 +6,7 @@
 // underflow nor overflow in float64 (2e-90 to 1e82), so no epsilon is needed and tiny rows keep their
 // direction.
 #pragma once
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -34,8 +35,11 @@ struct Matrix {
     std::size_t dim;
 };
 
-// Squares of all rows. Throws InvalidInput naming `what` and the first row that is not finite, or, for cosine
-// with OnZero::refuse, the first that is zero.
+// The canonical square of every row.
+std::vector<double> squares_of(Matrix matrix, std::size_t threads, const Kernels& kernels);
+
+// squares_of(), checked. Throws InvalidInput naming `what` and the first row that is not finite, or, for
+// cosine with OnZero::refuse, the first that is zero.
 std::vector<double> checked_squares(Matrix matrix, const char* what, Metric metric, OnZero on_zero,
                                     std::size_t threads, const Kernels& kernels);
 

@@ -1,5 +1,6 @@
 #include "dense_index.hpp"
 
+#include <cmath>
 #include <string>
 
 #include "error.hpp"
@@ -23,6 +24,7 @@ DenseIndex::DenseIndex(Column<float> vectors, std::size_t rows, std::size_t dim,
                            std::to_string(dim) + "; use screen='none'");
     if (with_screen == ScreenUse::always || (with_screen == ScreenUse::automatic && pays))
         screen_ = DenseScreen::build(matrix(), squares_.data(), metric, threads);
+    checked_.store(true, std::memory_order_release);
 }
 
 std::vector<std::vector<Hit>> DenseIndex::search(Matrix queries, std::size_t k, OnZero on_zero, ScreenUse use,
@@ -31,9 +33,7 @@ std::vector<std::vector<Hit>> DenseIndex::search(Matrix queries, std::size_t k, 
     if (queries.dim != dim_)
         throw InvalidInput("queries have " + std::to_string(queries.dim) +
                            " dimensions but the vectors have " + std::to_string(dim_));
-    vectors_.ensure_all();
-    squares_.ensure_all();
-    screen_.ensure_all();
+    check(threads, kernels);
     const std::vector<double> squares =
         checked_squares(queries, "queries", metric_, on_zero, threads, kernels);
     if (use == ScreenUse::always && screen_.empty())
@@ -50,7 +50,31 @@ std::vector<std::vector<Hit>> DenseIndex::search(Matrix queries, std::size_t k, 
     return dense_top_k(matrix(), squares_.data(), queries, squares.data(), metric_, k, threads, kernels);
 }
 
+// Squares that are not those of the vectors would bend cosines, vectors that are not finite have no ranking,
+// and bounds that are not those of the rows would hide them: none of it reaches a search. Two threads may
+// both check; the outcome is the same.
+void DenseIndex::check(std::size_t threads, const Kernels& kernels) const {
+    if (checked_.load(std::memory_order_acquire)) return;
+    vectors_.ensure_all();
+    squares_.ensure_all();
+    screen_.ensure_all();
+    const std::vector<double> squares = squares_of(matrix(), threads, kernels);
+    for (std::size_t row = 0; row < rows_; ++row) {
+        const bool finite = std::isfinite(squares[row]);
+        if (finite && squares[row] == squares_.data()[row]) continue;
+        throw CorruptIndex("dense: row " + std::to_string(row) +
+                           (finite ? " has a stored square that is not that of its vector"
+                                   : " holds a value that is infinite or not a number") +
+                           "; build the index again or restore the file");
+    }
+    checked_.store(true, std::memory_order_release);
+}
+
 void DenseIndex::write(ContainerWriter& writer) const {
+    // Damaged blocks must not get new, matching checksums in the copy.
+    vectors_.ensure_all();
+    squares_.ensure_all();
+    screen_.ensure_all();
     const std::uint64_t counts[] = {rows_, dim_, static_cast<std::uint64_t>(metric_)};
     writer.section("counts", std::span<const std::uint64_t>(counts));
     writer.section("vectors", vectors_.span());
@@ -79,17 +103,11 @@ std::shared_ptr<const DenseIndex> DenseIndex::open(const Container& container) {
     return index;
 }
 
+// The screen stands behind its checksums until then: coding the rows again takes as long as building it.
 void DenseIndex::verify() const {
-    vectors_.ensure_all();
-    squares_.ensure_all();
-    std::vector<double> squares(rows_);
-    kernels_named("scalar").dense_square(vectors_.data(), rows_, dim_, dim_, squares.data());
-    for (std::size_t row = 0; row < rows_; ++row)
-        if (!(squares[row] == squares_.data()[row]))
-            throw CorruptIndex("dense: the stored square of row " + std::to_string(row) + " is wrong");
-    screen_.ensure_all();
+    check(0, kernels_named("scalar"));
     if (!screen_.empty() && !screen_.equals(DenseScreen::build(matrix(), squares_.data(), metric_, 0)))
-        throw CorruptIndex("dense: the stored screen is not that of the vectors");
+        throw CorruptIndex("dense: the stored screen is not that of the vectors; build the index again");
 }
 
 }  // namespace gnomon

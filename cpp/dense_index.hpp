@@ -1,6 +1,7 @@
 // A matrix with its squares and, where it pays, its int8 screen; in memory or mapped. Sections: "counts" u64
 // {rows, dim, metric}, "vectors" f32, "squares" f64, and those of dense_screen.hpp.
 #pragma once
+#include <atomic>
 #include <memory>
 #include <vector>
 
@@ -30,17 +31,19 @@ class DenseIndex {
 
     void write(ContainerWriter& writer) const;
     static std::shared_ptr<const DenseIndex> open(const Container& container);
-    // Recomputes squares and screen on top of the container's checksums.
+    // Recomputes squares and screen on top of the container's checksums; the first search does the squares.
     void verify() const;
 
   private:
     DenseIndex() = default;
+    void check(std::size_t threads, const Kernels& kernels) const;
     std::size_t rows_ = 0;
     std::size_t dim_ = 0;
     Metric metric_ = Metric::cosine;
     Column<float> vectors_;
     Column<double> squares_;
     DenseScreen screen_;
+    mutable std::atomic<bool> checked_{false};
 };
 
 }  // namespace gnomon

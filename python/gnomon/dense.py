@@ -293,12 +293,10 @@ class DenseIndex:
         dense index. Damage inside the vectors is found when they are first read.
         """
         directory = Directory.open(path)
-        meta = directory.meta("dense")
         core = _core.DenseIndex.open(directory.container("dense", "vectors"))
-        if meta.get("ids") == "position":
-            return cls(core, Ids(core.n_rows))
-        return cls(core, Ids.read(directory.container("dense", "ids"), core.n_rows))
+        return cls(core, Ids.of_part(directory, "dense", core.n_rows))
 
     def verify(self) -> None:
         """Reads and checks everything. Raises :class:`gnomon.CorruptIndex` naming the damage."""
         self._core.verify()
+        self._ids.verify()

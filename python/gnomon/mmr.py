@@ -69,7 +69,7 @@ def mmr(
             f"invalid MMR inputs: query_score must be [N] and pair_similarity [N, N], "
             f"got {list(relevance.shape)} and {list(similarity.shape)}"
         )
-    wanted = min(max(as_count(limit, "limit", least=-(2**63)), 0), relevance.shape[0])
+    wanted = min(max(as_count(limit, "limit", least=None), 0), relevance.shape[0])
     picks = _core.mmr(relevance, similarity, wanted, float(diversity), level or "")
     return [int(i) for i in picks]
 
