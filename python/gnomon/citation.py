@@ -25,8 +25,8 @@ def citation_report(claims: Iterable[Mapping[str, Any]]) -> CitationReport:
 
     A claim is a mapping with "requires_citation" (truth value) and "citations": one label per
     citation, "supported", "unsupported" or "unknown"; None stands for no citation. A claim that
-    requires none may lack "citations", and its labels do not count. Unknown labels lower the decidable rate, so they
-    cannot vanish from the report.
+    requires none may lack "citations", and its labels do not count. Unknown labels lower the
+    decidable rate, so they cannot vanish from the report.
 
     Raises KeyError for a missing key, ValueError for another label and TypeError for citations that
     are not a sequence of labels; each names the claim.

@@ -58,9 +58,9 @@ def reciprocal_rank_fusion(
     lacks it adds nothing. `k` damps the lead of the first ranks. Ties stand in order of first
     appearance.
 
-    Reciprocals are added in the order of the rankings, each addition rounded: the written order of
-    operations. Ids with the ranks 1, 2, 7 and 7, 1, 2 may then differ in the last bit; ``exact=True``
-    sums without rounding (``math.fsum``), so that they tie whatever the order of the lists.
+    Reciprocals are added in the order of the rankings, each addition rounded: the written order.
+    Ids with the ranks 1, 2, 7 and 7, 1, 2 may then differ in the last bit; ``exact=True`` sums
+    without rounding (``math.fsum``), so that they tie whatever the order of the lists.
 
     Raises ValueError when `k` is not a finite number above -1, and TypeError for an id that is not
     hashable or a str in place of a ranking.

@@ -2,9 +2,9 @@
 
     score(id) = sum over the rankings that hold it of 1 / (k + rank)          rank = 1, 2, ...
 
-An id counts once per ranking, at its first rank. Reciprocals are added in the order of the rankings,
-each addition rounded; with `exact` their sum is rounded once, so that two ids with the same ranks in
-other lists tie exactly.
+An id counts once per ranking, at its first rank. Reciprocals are added in the order of the
+rankings, each addition rounded; with `exact` their sum is rounded once, so that two ids with the
+same ranks in other lists tie exactly.
 """
 
 from __future__ import annotations
