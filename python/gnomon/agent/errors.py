@@ -1,3 +1,4 @@
+# ruff: noqa: N818  (these names say what happened; "Error" would add nothing)
 """Errors of the operation ledger and the tool runtime.
 
 Their texts name operation ids, states and rules, never argument values: the stored arguments of an
@@ -58,11 +59,12 @@ class ReentrantDispatch(ValueError):
     """A tool dispatched the operation that it is itself the execution of."""
 
 
-class NotExecuted(Exception):  # noqa: N818  (a signal of the tool, not a fault of the caller)
+class NotExecuted(Exception):
     """Raised by a tool to prove that its external action was not started.
 
-    Only raise it before the call that acts, or when the other side answered that it did nothing. It is
-    the one outcome after which the runtime may start the tool again, under the same operation id.
+    Only raise it before the call that acts, or when the other side answered that it did nothing.
+    It is the one outcome after which the runtime may start the tool again, under the same
+    operation id.
 
     Parameters
     ----------
@@ -87,7 +89,9 @@ class ToolRefused(PermissionError):
 
 
 class ApprovalError(ToolRefused):
-    """An approval decision is not allowed: wrong approver, wrong tenant, decided or expired before."""
+    """An approval decision is not allowed: wrong approver, wrong tenant, decided or expired
+    before.
+    """
 
 
 class ApprovalMismatch(ToolRefused):

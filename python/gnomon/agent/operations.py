@@ -1,10 +1,11 @@
 """The operation ledger's language: states, records, and the interface that every store implements.
 
-The promise that everything here serves: for one operation id ``tool.execute`` is started at most once,
-over all processes and machines that share the store. A store keeps it by two rules:
+The promise that everything here serves: for one operation id ``tool.execute`` is started at most
+once, over all processes and machines that share the store. A store keeps it by two rules:
 
 1. every method below is one atomic transaction: concurrent callers see all of it or nothing;
-2. ``claim`` returns ``won=True`` only after the claim is durable, to exactly one caller per attempt.
+2. ``claim`` returns ``won=True`` only after the claim is durable, to exactly one caller per
+attempt.
 
 Time is the store's own clock (``now``), so that leases and expiries of several machines agree.
 """
@@ -12,256 +13,61 @@ Time is the store's own clock (``now``), so that leases and expiries of several 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from enum import Enum
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
-
-class OperationStatus(str, Enum):
-    """State of an operation. The value is what is stored and what a dispatch answers."""
-
-    AWAITING_APPROVAL = "awaiting_approval"
-    APPROVED = "approved"
-    DENIED = "denied"
-    EXPIRED = "expired"
-    IN_FLIGHT = "in_flight"
-    SUCCEEDED = "succeeded"
-    FAILED = "failed"
-    NOT_EXECUTED = "not_executed"
-    NEEDS_RECONCILE = "needs_reconcile"
-    CANCELLED = "cancelled"
-
-    def __str__(self) -> str:
-        return self.value
-
-    @property
-    def terminal(self) -> bool:
-        """Whether the state never changes again."""
-        return self in TERMINAL
-
-
-_S = OperationStatus
-TERMINAL = frozenset({_S.SUCCEEDED, _S.FAILED, _S.DENIED, _S.CANCELLED})
-
-#: Every change of state that a store may make; all others are refused. EXPIRED goes back to
-#: AWAITING_APPROVAL by a new request only, and nothing was ever started under it.
-TRANSITIONS: Mapping[OperationStatus | None, frozenset[OperationStatus]] = {
-    None: frozenset({_S.AWAITING_APPROVAL, _S.IN_FLIGHT, _S.CANCELLED}),
-    _S.AWAITING_APPROVAL: frozenset({_S.APPROVED, _S.DENIED, _S.EXPIRED, _S.CANCELLED}),
-    _S.APPROVED: frozenset({_S.IN_FLIGHT, _S.EXPIRED, _S.CANCELLED, _S.AWAITING_APPROVAL}),
-    _S.EXPIRED: frozenset({_S.AWAITING_APPROVAL, _S.CANCELLED}),
-    _S.IN_FLIGHT: frozenset(
-        {_S.SUCCEEDED, _S.FAILED, _S.NOT_EXECUTED, _S.NEEDS_RECONCILE, _S.CANCELLED}
-    ),
-    _S.NEEDS_RECONCILE: frozenset({_S.SUCCEEDED, _S.FAILED, _S.NOT_EXECUTED, _S.CANCELLED}),
-    _S.NOT_EXECUTED: frozenset({_S.IN_FLIGHT, _S.FAILED, _S.CANCELLED}),
-    _S.SUCCEEDED: frozenset(),
-    _S.FAILED: frozenset(),
-    _S.DENIED: frozenset(),
-    _S.CANCELLED: frozenset(),
-}
-
-#: Types of ledger events, in ``OperationEvent.type``. Stable: programs may match on them.
-EVENT_TYPES = frozenset(
-    {
-        "approval_requested",
-        "approved",
-        "denied",
-        "expired",
-        "superseded",
-        "dispatched",
-        "settled",
-        "recovered",
-        "reconciled",
-        "cancel_requested",
-        "cancelled",
-        "late_result_conflict",
-        "purged",
-    }
+from .records import (
+    EVENT_TYPES,
+    TERMINAL,
+    TRANSITIONS,
+    Approval,
+    ApprovalStatus,
+    Claim,
+    ClaimReason,
+    ClaimResult,
+    NewApproval,
+    Operation,
+    OperationEvent,
+    OperationRequest,
+    OperationStatus,
+    Settlement,
+    SettleResult,
 )
 
-
-class ApprovalStatus(str, Enum):
-    """State of one approval. PENDING and APPROVED are open; the rest never change."""
-
-    PENDING = "pending"
-    APPROVED = "approved"
-    DENIED = "denied"
-    EXPIRED = "expired"
-    SUPERSEDED = "superseded"
-    CANCELLED = "cancelled"
-    CONSUMED = "consumed"
-
-    def __str__(self) -> str:
-        return self.value
-
-
-@dataclass(frozen=True)
-class OperationRequest:
-    """Who asks for what. These fields are fixed when the operation's row is made.
-
-    ``args_digest`` is the SHA-256 (hex) of the canonical argument bytes; ``arguments_json`` holds the
-    bytes themselves, or None where the runtime stores digests only.
-    """
-
-    operation_id: str
-    tenant: str
-    principal: str
-    tool: str
-    contract_digest: str
-    args_digest: str
-    arguments_json: bytes | None
-    business_scope: str = ""
-    effect: str = "write"
-    risk: int = 0
-
-
-@dataclass(frozen=True)
-class Operation:
-    """One row of the ledger. ``tool == ""`` marks an id cancelled before anybody asked for it."""
-
-    request: OperationRequest
-    status: OperationStatus
-    attempt: int = 0
-    owner: str = ""
-    lease_until: float | None = None
-    approval_id: str | None = None
-    cancel_requested_at: float | None = None
-    remote_ref: str | None = None
-    result_json: bytes | None = None
-    result_digest: str = ""
-    result_bytes: int = 0
-    result_truncated: bool = False
-    reason: str = ""
-    error_class: str = ""
-    created_at: float = 0.0
-    updated_at: float = 0.0
-    settled_at: float | None = None
-
-    @property
-    def operation_id(self) -> str:
-        """The id that the row stands under."""
-        return self.request.operation_id
-
-    def same_request(self, other: OperationRequest) -> bool:
-        """Whether the row is of this tenant, principal, tool and arguments."""
-        mine = self.request
-        if (mine.tenant, mine.principal) != (other.tenant, other.principal):
-            return False
-        return mine.tool == "" or (mine.tool, mine.args_digest) == (other.tool, other.args_digest)
-
-
-@dataclass(frozen=True)
-class OperationEvent:
-    """One entry of an operation's audit record; ``seq`` counts 1, 2, … within the operation."""
-
-    operation_id: str
-    seq: int
-    type: str
-    at: float
-    actor: str
-    data: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Approval:
-    """One request for approval and its decision. ``request_digest`` is what was shown and decided."""
-
-    approval_id: str
-    operation_id: str
-    tenant: str
-    request_digest: str
-    requested_by: str
-    policy_version: str
-    expires_at: float
-    status: ApprovalStatus = ApprovalStatus.PENDING
-    decided_by: str = ""
-    decided_at: float | None = None
-    consumed_at: float | None = None
-
-
-@dataclass(frozen=True)
-class NewApproval:
-    """What ``request_approval`` asks the store to record; the store adds times and state."""
-
-    approval_id: str
-    request_digest: str
-    requested_by: str
-    policy_version: str
-    ttl_seconds: float
-
-
-@dataclass(frozen=True)
-class Claim:
-    """The wish to start one attempt.
-
-    ``approval_digest`` not None: only from APPROVED, and only with an approval of this digest that is
-    neither consumed nor expired. ``retry_attempt`` not None: only from NOT_EXECUTED with exactly this
-    attempt number. Both None: only where the id has no row yet. ``durable`` False allows a claim that a
-    power cut may lose; the runtime asks for it for tools of effect "read" only.
-    """
-
-    request: OperationRequest
-    owner: str
-    lease_seconds: float
-    approval_digest: str | None = None
-    retry_attempt: int | None = None
-    durable: bool = True
-
-
-class ClaimReason(str, Enum):
-    """Why a claim was won or lost."""
-
-    CLAIMED = "claimed"
-    EXISTS = "exists"
-    APPROVAL_MISMATCH = "approval_mismatch"
-    APPROVAL_EXPIRED = "approval_expired"
-
-
-class ClaimResult(NamedTuple):
-    """Answer of ``claim``: the row as it is after the transaction."""
-
-    won: bool
-    operation: Operation
-    reason: ClaimReason
-
-
-@dataclass(frozen=True)
-class Settlement:
-    """The outcome of one attempt: SUCCEEDED, FAILED, NOT_EXECUTED, NEEDS_RECONCILE or CANCELLED.
-
-    ``result_json`` is canonical; ``result_digest`` and ``result_bytes`` are of the whole result, also
-    where the stored one was cut (``result_truncated``). ``reason`` is a word of ours (timeout, exception,
-    unknown, …), ``error_class`` the name of an exception class; neither holds text of the tool.
-    """
-
-    status: OperationStatus
-    result_json: bytes | None = None
-    result_digest: str = ""
-    result_bytes: int = 0
-    result_truncated: bool = False
-    reason: str = ""
-    error_class: str = ""
-
-
-class SettleResult(NamedTuple):
-    """Answer of ``settle`` and ``resolve``: whether the row changed, and the row."""
-
-    applied: bool
-    operation: Operation
+__all__ = [
+    "CRASH_POINTS",
+    "EVENT_TYPES",
+    "TERMINAL",
+    "TRANSITIONS",
+    "Approval",
+    "ApprovalStatus",
+    "Claim",
+    "ClaimReason",
+    "ClaimResult",
+    "NewApproval",
+    "Operation",
+    "OperationEvent",
+    "OperationRequest",
+    "OperationStatus",
+    "OperationStore",
+    "SettleResult",
+    "Settlement",
+    "crash_point",
+]
 
 
 @runtime_checkable
 class OperationStore(Protocol):
     """A ledger of operations. Every method is one atomic transaction and safe for threads.
 
-    Every method raises StoreUnavailable where it cannot say whether its change was made, and StoreClosed
-    after ``close``. Methods that name an operation or approval without a row raise UnknownOperation,
-    except ``get``, ``events`` and ``request_cancel``. Each change of state appends one OperationEvent in
-    the same transaction; its ``data`` has at least ``{"status": <new state>, "attempt": n}``.
+    Every method raises StoreUnavailable where it cannot say whether its change was made, and
+    StoreClosed after ``close``. Methods that name an operation or approval without a row raise
+    UnknownOperation, except ``get``, ``events`` and ``request_cancel``. Each change of state
+    appends one OperationEvent in the same transaction; its ``data`` has at least ``{"status": <new
+    state>, "attempt": n}``.
     """
 
-    #: False where no method ever waits for a disk or a network; the async runtime then uses no thread.
+    #: False where no method ever waits for a disk or a network; the async runtime then uses no
+    #: thread.
     blocking: bool
 
     def now(self) -> float:
@@ -277,11 +83,11 @@ class OperationStore(Protocol):
 
         In one transaction: the conditions of ``Claim``, a row with attempt + 1, owner and
         ``lease_until = now + lease_seconds``, result fields cleared, the approval CONSUMED with
-        ``consumed_at``, and event "dispatched". The row's tenant, principal, tool and args_digest must
-        equal the request's, and ``cancel_requested_at`` must be empty; else the claim is lost with
-        EXISTS. An approval found expired makes the row and the approval EXPIRED (event "expired"). A
-        commit whose outcome is unknown is settled by reading the row back: owner and attempt tell.
-        Calls ``crash_point("in_claim_tx")`` after the last write, before the commit.
+        ``consumed_at``, and event "dispatched". The row's tenant, principal, tool and args_digest
+        must equal the request's, and ``cancel_requested_at`` must be empty; else the claim is lost
+        with EXISTS. An approval found expired makes the row and the approval EXPIRED (event
+        "expired"). A commit whose outcome is unknown is settled by reading the row back: owner and
+        attempt tell. Calls ``crash_point("in_claim_tx")`` after the last write, before the commit.
         """
         ...
 
@@ -291,12 +97,13 @@ class OperationStore(Protocol):
         """Record the outcome of the attempt that ``owner`` started.
 
         Applied only where owner and attempt equal the row's and the row is IN_FLIGHT, or
-        NEEDS_RECONCILE and the settlement is not (a late result). NOT_EXECUTED becomes CANCELLED where
-        cancel_requested_at is set. The same settlement given again (same owner, attempt, status and
-        result_digest, e.g. after a lost commit answer) is applied=True without a second event. Anything
-        else changes nothing, appends "late_result_conflict" with the settlement's status and digest
-        unless it was NEEDS_RECONCILE, and gives applied=False. Event "settled" (CANCELLED: "cancelled")
-        with ``reason``. Calls ``crash_point("in_settle_tx")`` before the commit.
+        NEEDS_RECONCILE and the settlement is not (a late result). NOT_EXECUTED becomes CANCELLED
+        where cancel_requested_at is set. The same settlement given again (same owner, attempt,
+        status and result_digest, e.g. after a lost commit answer) is applied=True without a second
+        event. Anything else changes nothing, appends "late_result_conflict" with the settlement's
+        status and digest unless it was NEEDS_RECONCILE, and gives applied=False. Event "settled"
+        (CANCELLED: "cancelled") with ``reason``. Calls ``crash_point("in_settle_tx")`` before the
+        commit.
         """
         ...
 
@@ -305,8 +112,8 @@ class OperationStore(Protocol):
     ) -> frozenset[str]:
         """Extend the lease of these IN_FLIGHT rows of the owner to now + lease_seconds.
 
-        Rows of other owners or in other states are left alone. Returns those of the ids whose row has
-        ``cancel_requested_at`` set, whoever asked for it. No event.
+        Rows of other owners or in other states are left alone. Returns those of the ids whose row
+        has ``cancel_requested_at`` set, whoever asked for it. No event.
         """
         ...
 
@@ -321,21 +128,23 @@ class OperationStore(Protocol):
     def resolve(
         self, operation_id: str, settlement: Settlement, actor: str, evidence: Mapping[str, Any]
     ) -> SettleResult:
-        """Leave NEEDS_RECONCILE for SUCCEEDED, FAILED or NOT_EXECUTED (the only way besides ``settle``).
+        """Leave NEEDS_RECONCILE for SUCCEEDED, FAILED or NOT_EXECUTED (the only way besides
+        ``settle``).
 
-        NOT_EXECUTED becomes CANCELLED where cancel_requested_at is set. Event "reconciled" with actor,
-        reason and evidence. A row in another state is not changed: applied=False.
+        NOT_EXECUTED becomes CANCELLED where cancel_requested_at is set. Event "reconciled" with
+        actor, reason and evidence. A row in another state is not changed: applied=False.
         """
         ...
 
     def request_cancel(self, request: OperationRequest, actor: str) -> SettleResult:
         """Cancel what was not started, record the wish for what was.
 
-        No row: inserts one with status CANCELLED and the request's fields (the runtime gives tool ""
-        where it does not know them). AWAITING_APPROVAL, APPROVED, EXPIRED, NOT_EXECUTED: CANCELLED, and
-        an open approval CANCELLED (event "cancelled"). IN_FLIGHT, NEEDS_RECONCILE: sets
-        cancel_requested_at once (event "cancel_requested"). Terminal: no change, applied=False.
-        Compares tenant and principal only: a row of another caller is not changed, applied=False.
+        No row: inserts one with status CANCELLED and the request's fields (the runtime gives tool
+        "" where it does not know them). AWAITING_APPROVAL, APPROVED, EXPIRED, NOT_EXECUTED:
+        CANCELLED, and an open approval CANCELLED (event "cancelled"). IN_FLIGHT, NEEDS_RECONCILE:
+        sets cancel_requested_at once (event "cancel_requested"). Terminal: no change,
+        applied=False. Compares tenant and principal only: a row of another caller is not changed,
+        applied=False.
         """
         ...
 
@@ -344,11 +153,11 @@ class OperationStore(Protocol):
     ) -> tuple[Operation, Approval | None]:
         """Make the row AWAITING_APPROVAL with a PENDING approval, unless an open one fits.
 
-        No row, or EXPIRED: a new approval (event "approval_requested"). AWAITING_APPROVAL or APPROVED
-        with an open, unexpired approval of the same request_digest: nothing changes, that approval is
-        returned. With another digest, or one that expired: the old approval becomes SUPERSEDED
-        (event "superseded") or EXPIRED (event "expired") and a new one is made. Any other state, or a
-        row that is not ``same_request``: nothing changes, (row, None).
+        No row, or EXPIRED: a new approval (event "approval_requested"). AWAITING_APPROVAL or
+        APPROVED with an open, unexpired approval of the same request_digest: nothing changes, that
+        approval is returned. With another digest, or one that expired: the old approval becomes
+        SUPERSEDED (event "superseded") or EXPIRED (event "expired") and a new one is made. Any
+        other state, or a row that is not ``same_request``: nothing changes, (row, None).
         """
         ...
 
@@ -360,8 +169,8 @@ class OperationStore(Protocol):
         """Approve or deny a PENDING approval, and its AWAITING_APPROVAL row with it.
 
         Events "approved" or "denied" (actor: decided_by). True if this call decided it. An approval
-        whose expires_at is not after now becomes EXPIRED with its row, and gives False; so does one that
-        is not PENDING: the first decision wins.
+        whose expires_at is not after now becomes EXPIRED with its row, and gives False; so does
+        one that is not PENDING: the first decision wins.
         """
         ...
 
@@ -370,7 +179,9 @@ class OperationStore(Protocol):
         ...
 
     def set_remote_ref(self, operation_id: str, owner: str, attempt: int, remote_ref: str) -> bool:
-        """Note the other side's name for the attempt, durably; False where the attempt is not open."""
+        """Note the other side's name for the attempt, durably; False where the attempt is not
+        open.
+        """
         ...
 
     def events(self, operation_id: str) -> list[OperationEvent]:
@@ -385,11 +196,14 @@ class OperationStore(Protocol):
         after: str = "",
         limit: int = 1000,
     ) -> list[Operation]:
-        """Rows ordered by operation_id, those with an id greater than ``after`` (code point order)."""
+        """Rows ordered by operation_id, those with an id greater than ``after`` (code point
+        order).
+        """
         ...
 
     def purge_results(self, settled_before: float) -> int:
-        """Drop arguments and results of terminal rows settled before then; ids, digests, states stay.
+        """Drop arguments and results of terminal rows settled before then; ids, digests, states
+        stay.
 
         Event "purged". Returns the number of rows.
         """
@@ -407,7 +221,8 @@ class OperationStore(Protocol):
         ...
 
 
-#: Names that ``crash_point`` is called with, in the order of one dispatch, then those of an approval.
+#: Names that ``crash_point`` is called with, in the order of one dispatch, then those of an
+#: approval.
 CRASH_POINTS = (
     "before_claim",
     "in_claim_tx",
