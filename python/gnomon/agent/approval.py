@@ -1,8 +1,8 @@
 """Approvals: who may allow a call above the delegated risk, and the recorded decisions.
 
-An approval is bound to a digest of tenant, principal, tool, contract, canonical arguments and policy
-version; it is used up in the transaction that starts the call. What an approver is shown comes from the
-stored canonical arguments, never from the caller.
+An approval is bound to a digest of tenant, principal, tool, contract, canonical arguments and
+policy version; it is used up in the transaction that starts the call. What an approver is shown
+comes from the stored canonical arguments, never from the caller.
 """
 
 from __future__ import annotations
@@ -17,7 +17,14 @@ from .errors import ApprovalError, UnknownOperation
 from .identity import check_name
 from .jsonvalue import canonicalize, digest
 from .operations import OperationStore, crash_point
-from .records import Approval, ApprovalStatus, NewApproval, Operation, OperationRequest, OperationStatus
+from .records import (
+    Approval,
+    ApprovalStatus,
+    NewApproval,
+    Operation,
+    OperationRequest,
+    OperationStatus,
+)
 
 if TYPE_CHECKING:
     from .observe import Observer
@@ -113,7 +120,9 @@ class ApprovalPolicy:
                 "list it in ApprovalPolicy(approvers=...)"
             )
         if not self.self_approval and by in (approval.requested_by, row.request.principal):
-            raise ApprovalError("the requester may not decide its own request; ask another approver")
+            raise ApprovalError(
+                "the requester may not decide its own request; ask another approver"
+            )
         able = [who for who in mine if who.tools is None or row.request.tool in who.tools]
         if not able:
             raise ApprovalError("the approver may not decide about this tool")
@@ -226,13 +235,13 @@ class Approvals:
             )
             raise
         event = "approval.approved" if approve else "approval.denied"
-        self._observer.emit(
-            event, operation_id=row.operation_id, approval_id=approval_id, actor=by
-        )
+        self._observer.emit(event, operation_id=row.operation_id, approval_id=approval_id, actor=by)
         return approval
 
     def expire(self) -> list[str]:
-        """Mark all approvals that are over; returns their operation ids. Dispatch checks by itself."""
+        """Mark all approvals that are over; returns their operation ids. Dispatch checks by
+        itself.
+        """
         return [row.operation_id for row in self._store.expire_approvals()]
 
 

@@ -1,9 +1,12 @@
-"""The asynchronous runtime: the same steps as ToolRuntime, carried out without blocking the loop."""
+"""The asynchronous runtime: the same steps as ToolRuntime, carried out without blocking the
+loop.
+"""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
@@ -33,8 +36,9 @@ class AsyncToolRuntime:
     """ToolRuntime for asyncio and trio: same arguments, same answers, same ledger.
 
     Tools may be ``async def`` functions or plain ones; a plain tool runs in a thread of its own. A
-    cancelled dispatch records ``needs_reconcile`` before the cancellation goes on; an ``async`` tool
-    whose time is over is cancelled at its next await, a plain one is left to end and reported late.
+    cancelled dispatch records ``needs_reconcile`` before the cancellation goes on; an ``async``
+    tool whose time is over is cancelled at its next await, a plain one is left to end and reported
+    late.
 
     Examples
     --------
@@ -42,10 +46,10 @@ class AsyncToolRuntime:
     >>> from gnomon.agent import Tool
     >>> async def ping(host):
     ...     return {"status": "succeeded", "host": host}
-    >>> schema = {"type": "object", "properties": {"host": {"type": "string"}}, "required": ["host"]}
-    >>> async def main():
-    ...     async with AsyncToolRuntime({"ping": Tool("ping", schema, 0, ping)}, max_risk=0) as runtime:
-    ...         return await runtime.dispatch("ping", {"host": "a"}, "op-1")
+    >>> schema = {"type": "object", "properties": {"host": {"type": "string"}}, "required":
+    ["host"]} >>> async def main():
+    ...     async with AsyncToolRuntime({"ping": Tool("ping", schema, 0, ping)}, max_risk=0) as
+    runtime: ...         return await runtime.dispatch("ping", {"host": "a"}, "op-1")
     >>> asyncio.run(main())
     {'host': 'a', 'status': 'succeeded'}
     """
@@ -101,7 +105,7 @@ class AsyncToolRuntime:
             principal=principal,
             tenant=tenant,
             business_scope=business_scope,
-            injected=injected or {},
+            injected=injected,
             wait=wait,
             admit=admit,
         )
@@ -145,7 +149,8 @@ class AsyncToolRuntime:
         if not self._core.store.blocking:
             return call()
         with anyio.CancelScope(shield=True):
-            return await anyio.to_thread.run_sync(call)
+            answer = await anyio.to_thread.run_sync(call)
+        return answer
 
     async def _drive(self, steps: Steps) -> Dispatched:
         try:
@@ -178,9 +183,10 @@ class AsyncToolRuntime:
         try:
             if not is_async(run.tool.execute):
                 return await _call_in_thread(run)
+            ran: Ran = TimedOut(abandoned=False)
             with anyio.move_on_after(run.timeout):
-                return Returned(await run.tool.execute(**run.arguments))
-            return TimedOut(abandoned=False)
+                ran = Returned(await run.tool.execute(**run.arguments))
+            return ran
         except BaseException as error:
             return Raised(error)
         finally:
@@ -216,10 +222,8 @@ def _from_any_thread(event: anyio.Event) -> Callable[[], None]:
         if threading.get_ident() == home:
             event.set()
             return
-        try:
+        with suppress(RuntimeError):  # the loop has ended, and with it everybody who waited
             anyio.from_thread.run_sync(event.set, token=token)
-        except RuntimeError:
-            pass  # the loop has ended, and with it everybody who waited
 
     return notify
 

@@ -26,8 +26,8 @@ class Running:
 class Attempts:
     """Owns what this process has in flight: identity, leases, cancel signals, outcomes to record.
 
-    A lease is extended only while its attempt runs here; an outcome that the ledger did not take is kept
-    and offered again with each heartbeat, while its lease is left to run out.
+    A lease is extended only while its attempt runs here; an outcome that the ledger did not take
+    is kept and offered again with each heartbeat, while its lease is left to run out.
     """
 
     def __init__(

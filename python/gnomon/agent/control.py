@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from .core import RuntimeCore
-from .errors import InvalidTransition, ToolRefused, UnknownOperation
+from .errors import InvalidTransition, ToolRefused
 from .identity import check_name
 from .jsonvalue import canonicalize, digest
 from .operations import OperationStore
@@ -46,8 +46,8 @@ class Control(RuntimeCore):
     def recover(self) -> list[Operation]:
         """Mark operations in flight whose owner is dead as needs_reconcile, and return them.
 
-        Dead means: its lease ran out, by the ledger's clock. Live owners are left alone, and nothing is
-        ever started again.
+        Dead means: its lease ran out, by the ledger's clock. Live owners are left alone, and
+        nothing is ever started again.
         """
         found: list[Operation] = []
         while True:
@@ -71,8 +71,9 @@ class Control(RuntimeCore):
         """Cancel what has not started; record the wish, and tell the tool, for what has.
 
         Returns ``{"operation_id", "status", "cancel_requested"}``: status "cancelled" means that
-        nothing was and will be executed. For an operation in flight the status follows the effect when
-        it is known: succeeded stays succeeded. An id that nobody used yet is cancelled in advance.
+        nothing was and will be executed. For an operation in flight the status follows the effect
+        when it is known: succeeded stays succeeded. An id that nobody used yet is cancelled in
+        advance.
 
         Raises ToolRefused for another caller's operation.
         """
@@ -115,8 +116,9 @@ class Control(RuntimeCore):
         ----------
         operation_id : str
         outcome : dict or str
-            ``{"status": "succeeded" | "failed" | "not_executed", ...}``, which later dispatches answer,
-            or the status alone. After "not_executed" the same id may be dispatched for another attempt.
+            ``{"status": "succeeded" | "failed" | "not_executed", ...}``, which later dispatches
+            answer, or the status alone. After "not_executed" the same id may be dispatched for
+            another attempt.
         actor : str
             Who says so, for the audit record.
         evidence : mapping, optional
@@ -125,14 +127,16 @@ class Control(RuntimeCore):
         Raises
         ------
         ValueError
-            UnknownOperation, InvalidTransition where the operation is in another state, or an outcome
-            that is none. Nothing is changed then.
+            UnknownOperation, InvalidTransition where the operation is in another state, or an
+            outcome that is none. Nothing is changed then.
         """
         check_name("operation_id", operation_id)
         check_name("actor", actor)
         settlement = resolution(outcome, operation_id)
         known = canonicalize(dict(evidence or {})).value
-        applied, row = self.store.resolve(operation_id, settlement, actor, self.registry.redact(known))
+        applied, row = self.store.resolve(
+            operation_id, settlement, actor, self.registry.redact(known)
+        )
         if not applied:
             raise InvalidTransition(operation_id, row.status.value, settlement.status.value)
         self.observer.emit(
@@ -149,7 +153,9 @@ class Control(RuntimeCore):
         self.attempts.heartbeat()
 
     def close(self) -> None:
-        """Stop the lease thread and refuse further dispatches. The store stays open: it is yours."""
+        """Stop the lease thread and refuse further dispatches. The store stays open: it is
+        yours.
+        """
         self._closed = True
         self.attempts.close()
 

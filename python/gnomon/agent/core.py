@@ -58,7 +58,7 @@ class RuntimeCore:
         self.max_risk = max_risk
         self.settings = settings
         self.store: OperationStore = MemoryOperationStore() if store is None else store
-        self.registry = Registry(tools, settings.store_values, asynchronous=asynchronous)
+        self.registry = Registry(tools, settings.store_arguments, asynchronous=asynchronous)
         self.observer = Observer(self.registry.redact_text, settings.logger, settings.tracer)
         self.attempts = Attempts(
             self.store, self.observer, settings.lease_seconds, settings.heartbeat
@@ -87,7 +87,8 @@ class RuntimeCore:
         names = sorted(map(str, self.tools))
         return f"{type(self).__name__}(tools={names}, max_risk={self.max_risk})"
 
-    # --- checks, in the contract's order ------------------------------------------------------------
+    # --- checks, in the contract's order
+    # ------------------------------------------------------------
 
     def prepare(self, call: Call) -> Prepared:
         """All checks that need no ledger. ValueError or PermissionError refuses the call."""
@@ -98,15 +99,15 @@ class RuntimeCore:
         above = tool.risk > self.max_risk
         if above and not tool.approval:
             raise ToolRefused("tool exceeds delegated risk")
-        arguments, canonical = entry.validate(call.arguments)
-        stored = canonical if self.settings.store_values == "full" else None
+        arguments, canonical = tool.contract.validate(call.arguments)
+        stored = canonical if self.settings.store_arguments == "full" else None
         request = self._request(
-            call, canonical, entry.contract_digest, tool.effect, tool.risk, stored
+            call, canonical, tool.contract.digest, tool.effect, tool.risk, stored
         )
         return Prepared(
             tool,
             request,
-            {**arguments, **entry.injected(call, self.settings.injected)},
+            entry.arguments(arguments, call, self.settings.injected),
             entry.context_names,
             entry.classifier,
             self.approval_digest(request) if above else None,
@@ -150,7 +151,8 @@ class RuntimeCore:
                 "give the inner action an operation id of its own"
             )
 
-    # --- what one dispatch asks for -----------------------------------------------------------------
+    # --- what one dispatch asks for
+    # -----------------------------------------------------------------
 
     def steps(
         self,

@@ -1,17 +1,17 @@
 """One dispatch, from the request to the recorded outcome, as a generator without input or output.
 
-The order of the checks is the contract's: tool, risk, arguments, operation id, what the ledger has under
-the id, approval, claim. The ledger is asked before a refusal only to give back a terminal result of this
-very request, which stays readable after tools, risk limits and schemas have changed.
+The order of the checks is the contract's: tool, risk, arguments, operation id, what the ledger has
+under the id, approval, claim. The ledger is asked before a refusal only to give back a terminal
+result of this very request, which stays readable after tools, risk limits and schemas have changed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .effects import Do, Effect, Enter, Raised, Returned, Run, Sleep, TimedOut
+from .effects import Do, Effect, Enter, Raised, Returned, Sleep, TimedOut
 from .errors import ApprovalMismatch, OperationConflict
 from .operations import crash_point
 from .outcome import Outcome, cancelled_outcome, open_outcome, recorded_answer
@@ -42,7 +42,7 @@ class Call:
     principal: str
     tenant: str
     business_scope: str = ""
-    injected: Mapping[str, Any] = field(default_factory=dict)
+    injected: Mapping[str, Any] | None = None
     wait: float = 0.0
     admit: Callable[[OperationRequest], None] | None = None
 
@@ -160,7 +160,9 @@ class Dispatch:
         core, request = self.core, self.prepared.request
         crash_point("before_approval_request")
         digest = self.prepared.approval_digest or core.approval_digest(request)
-        row, approval = yield Do(core.store.request_approval, (request, core.new_approval(request, digest)))
+        row, approval = yield Do(
+            core.store.request_approval, (request, core.new_approval(request, digest))
+        )
         crash_point("after_approval_request")
         if approval is None:
             if not row.same_request(request):
@@ -216,7 +218,9 @@ class Dispatch:
     def _attempt(
         self, row: Operation, slot: Slot
     ) -> Generator[Effect, Any, tuple[Operation, Outcome, Slot]]:
-        """One won claim to its recorded outcome; the slot comes back empty if a late tool keeps it."""
+        """One won claim to its recorded outcome; the slot comes back empty if a late tool keeps
+        it.
+        """
         core, prepared = self.core, self.prepared
         running = core.attempts.start(row)
         try:

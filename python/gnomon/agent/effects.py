@@ -1,8 +1,8 @@
 """What the dispatch core asks its driver to do, and what the driver answers.
 
-The core (``dispatch.py``) is a generator without input or output of its own: it yields these values, the
-synchronous or the asynchronous driver carries them out and sends the answer back. Every decision about
-claims, outcomes and retries is in the core, so it is written once.
+The core (``dispatch.py``) is a generator without input or output of its own: it yields these
+values, the synchronous or the asynchronous driver carries them out and sends the answer back.
+Every decision about claims, outcomes and retries is in the core, so it is written once.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ class Sleep(NamedTuple):
 class ToolContext:
     """What a running tool may know about its own call.
 
-    A tool receives it as the argument ``context`` when its contract lists ``"context"`` as injected.
+    A tool receives it as the argument ``context`` when its contract lists ``"context"`` as
+    injected.
 
     Attributes
     ----------
@@ -76,8 +77,8 @@ class Run:
     """Start the tool. This is the one effect that acts outside; it is yielded once per won claim.
 
     The answer is Returned, Raised or TimedOut, never an exception thrown in. After TimedOut with
-    ``abandoned`` the driver calls ``late`` with Returned or Raised when the tool ends after all, and then
-    releases ``slot``; in every other case the core releases it.
+    ``abandoned`` the driver calls ``late`` with Returned or Raised when the tool ends after all,
+    and then releases ``slot``; in every other case the core releases it.
     """
 
     tool: Tool

@@ -20,9 +20,10 @@ def derive_operation_id(
     """The operation id of this action: equal actions have equal ids, in every process and version.
 
     "op_" and the base32 of SHA-256 over the RFC 8785 text of ``["op/1", tenant, principal, tool,
-    arguments, business_scope]``. A tool_call_id, a step number or a time is no part of it: a model that
-    proposes the same action again means the same operation. Two equal actions that are both wanted (two
-    payments of one amount) differ in ``business_scope``: an invoice number, a task, an intent.
+    arguments, business_scope]``. A tool_call_id, a step number or a time is no part of it: a model
+    that proposes the same action again means the same operation. Two equal actions that are both
+    wanted (two payments of one amount) differ in ``business_scope``: an invoice number, a task, an
+    intent.
 
     Raises ValidationError for arguments that are no JSON values within the default bounds, and
     ValueError for names that are not text.
@@ -51,7 +52,9 @@ def derive_operation_id(
 
 
 def check_name(what: str, value: Any, *, empty: bool = False) -> str:
-    """The value, if it is text of 1 to 200 printable characters; else ValueError naming ``what``."""
+    """The value, if it is text of 1 to 200 printable characters; else ValueError naming
+    ``what``.
+    """
     if type(value) is not str:
         raise ValueError(f"{what} must be a str, got {type(value).__name__}")
     if not value and not empty:

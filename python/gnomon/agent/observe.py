@@ -1,16 +1,16 @@
-"""What the runtime tells the outside: log records with a stable vocabulary, and OpenTelemetry spans.
+"""What the runtime tells the outside: log records with a stable vocabulary, and OpenTelemetry
+spans.
 
-Records go through the standard logger ``gnomon.agent``. Each has one of the names in ``LOG_EVENTS`` as
-its message's first word and in ``record.gnomon["event"]``, beside fields such as ``operation_id``,
-``tool``, ``status``, ``attempt`` and ``reason``. Neither records nor spans hold arguments or results, and
-all text passes the runtime's redactor first.
+Records go through the standard logger ``gnomon.agent``. Each has one of the names in
+``LOG_EVENTS`` as its message's first word and in ``record.gnomon["event"]``, beside fields such as
+``operation_id``, ``tool``, ``status``, ``attempt`` and ``reason``. Neither records nor spans hold
+arguments or results, and all text passes the runtime's redactor first.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import Any
 
 #: Every log event with its level and meaning. Names are never reused for another meaning.
@@ -26,7 +26,10 @@ LOG_EVENTS: Mapping[str, tuple[int, str]] = {
     "operation.not_recorded": (logging.ERROR, "an outcome waits because the ledger is unreachable"),
     "operation.cancel": (logging.INFO, "somebody asked to cancel an operation"),
     "operation.recovered": (logging.WARNING, "an operation of a dead owner needs reconciliation"),
-    "operation.reconciled": (logging.INFO, "an open outcome was resolved by an operator or a look-up"),
+    "operation.reconciled": (
+        logging.INFO,
+        "an open outcome was resolved by an operator or a look-up",
+    ),
     "approval.requested": (logging.INFO, "a call waits for approval"),
     "approval.approved": (logging.INFO, "an approver allowed one call"),
     "approval.denied": (logging.INFO, "an approver refused one call"),
@@ -45,8 +48,8 @@ class Observer:
     logger : logging.Logger, optional
         Default ``logging.getLogger("gnomon.agent")``.
     tracer : opentelemetry Tracer, False or None
-        None takes the global tracer if opentelemetry is installed (extra ``gnomon[otel]``); False never
-        traces.
+        None takes the global tracer if opentelemetry is installed (extra ``gnomon[otel]``); False
+        never traces.
     """
 
     def __init__(
@@ -57,7 +60,8 @@ class Observer:
     ) -> None:
         self._redact = redact
         self._logger = logger or logging.getLogger("gnomon.agent")
-        self._tracer = _global_tracer() if tracer is None else tracer or None
+        self._tracer = tracer or None
+        self._trace_api = _installed_api() if tracer is None else None
 
     def emit(self, event: str, **fields: Any) -> None:
         """Log one event of the vocabulary; a name outside it is a KeyError."""
@@ -74,63 +78,72 @@ class Observer:
             return value
         return self._redact(str(value))
 
-    @contextmanager
-    def span(self, tool: str, operation_id: str, **attributes: Any) -> Iterator[SpanNotes]:
+    def span(self, tool: str, operation_id: str) -> Span:
         """A span ``execute_tool NAME`` around one dispatch, after the GenAI conventions."""
-        if self._tracer is None:
-            yield _SILENT
+        tracer = self._tracer
+        if tracer is None:
+            api = self._trace_api
+            if api is None or isinstance(api.get_tracer_provider(), api.ProxyTracerProvider):
+                return _SILENT  # not installed, or nobody has set up where spans go
+            tracer = api.get_tracer("gnomon.agent")
+        name = self.clean(tool)
+        return Span(
+            tracer.start_as_current_span(
+                f"execute_tool {name}",
+                attributes={
+                    "gen_ai.operation.name": "execute_tool",
+                    "gen_ai.tool.name": name,
+                    "gen_ai.tool.type": "function",
+                    "gen_ai.tool.call.id": self.clean(operation_id),
+                },
+                record_exception=False,  # its text is the tool's and may hold secrets
+                set_status_on_exception=False,
+            )
+        )
+
+
+class Span:
+    """The span of one dispatch as a context manager; does nothing where there is no tracer."""
+
+    __slots__ = ("_entered", "_manager")
+
+    def __init__(self, manager: Any = None) -> None:
+        self._manager = manager
+        self._entered: Any = None
+
+    def __enter__(self) -> Span:
+        if self._manager is not None:
+            self._entered = self._manager.__enter__()
+        return self
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if self._manager is None:
             return
-        start = {
-            "gen_ai.operation.name": "execute_tool",
-            "gen_ai.tool.name": self.clean(tool),
-            "gen_ai.tool.type": "function",
-            "gen_ai.tool.call.id": self.clean(operation_id),
-            **{key: self.clean(value) for key, value in attributes.items()},
-        }
-        with self._tracer.start_as_current_span(
-            f"execute_tool {self.clean(tool)}",
-            attributes=start,
-            record_exception=False,  # its text is the tool's and may hold secrets
-            set_status_on_exception=False,
-        ) as span:
-            notes = SpanNotes(span)
-            try:
-                yield notes
-            except BaseException as error:
-                notes.failed(type(error).__qualname__)
-                raise
-
-
-class SpanNotes:
-    """What a dispatch adds to its span; does nothing where there is no tracer."""
-
-    __slots__ = ("_span",)
-
-    def __init__(self, span: Any) -> None:
-        self._span = span
+        if error is not None:
+            self._failed(type(error).__qualname__)
+        self._manager.__exit__(kind, error, trace)
 
     def outcome(self, status: str, executed: bool, attempts: int) -> None:
         """Note how the dispatch ended."""
-        if self._span is not None:
-            self._span.set_attribute("gnomon.operation.status", status)
-            self._span.set_attribute("gnomon.operation.executed", executed)
-            self._span.set_attribute("gnomon.operation.attempts", attempts)
+        if self._entered is not None:
+            self._entered.set_attribute("gnomon.operation.status", status)
+            self._entered.set_attribute("gnomon.operation.executed", executed)
+            self._entered.set_attribute("gnomon.operation.attempts", attempts)
 
-    def failed(self, error_type: str) -> None:
+    def _failed(self, error_type: str) -> None:
         """Mark the span as an error of this class, without the error's text."""
-        if self._span is not None:
-            from opentelemetry.trace import Status, StatusCode
+        from opentelemetry.trace import Status, StatusCode
 
-            self._span.set_attribute("error.type", error_type)
-            self._span.set_status(Status(StatusCode.ERROR, error_type))
-
-
-_SILENT = SpanNotes(None)
+        self._entered.set_attribute("error.type", error_type)
+        self._entered.set_status(Status(StatusCode.ERROR, error_type))
 
 
-def _global_tracer() -> Any:
+_SILENT = Span()
+
+
+def _installed_api() -> Any:
     try:
         from opentelemetry import trace
     except ImportError:
         return None
-    return trace.get_tracer("gnomon.agent")
+    return trace

@@ -1,4 +1,6 @@
-"""From what a tool did to what the ledger records and the caller gets: one pure function per direction."""
+"""From what a tool did to what the ledger records and the caller gets: one pure function per
+direction.
+"""
 
 from __future__ import annotations
 
@@ -40,9 +42,7 @@ class Outcome:
         return self.settlement.status
 
 
-def open_outcome(
-    operation_id: str, reason: str, error: BaseException | None = None
-) -> Outcome:
+def open_outcome(operation_id: str, reason: str, error: BaseException | None = None) -> Outcome:
     """An attempt of which nobody knows whether it acted."""
     error_class = type(error).__qualname__ if error is not None else ""
     return Outcome(
@@ -64,9 +64,10 @@ def cancelled_outcome(operation_id: str) -> Outcome:
 class Classifier:
     """Reads what a tool did, by its contract.
 
-    ``parse`` turns a result into plain JSON and its canonical bytes, or raises ValueError; ``check``
-    validates a result against the contract's output schema, or raises ValueError; ``hide`` takes secrets
-    out of a plain result where the runtime stores no values, else returns it as it is.
+    ``parse`` turns a result into plain JSON and its canonical bytes, or raises ValueError;
+    ``check`` validates a result against the contract's output schema, or raises ValueError;
+    ``hide`` takes secrets out of a plain result where the runtime stores no values, else returns
+    it as it is.
     """
 
     tool: Tool
@@ -118,7 +119,11 @@ class Classifier:
             plain, canonical = self.parse(hidden)
         plain, canonical, cut = self._fit(plain, canonical)
         settlement = Settlement(
-            TOOL_STATUSES[plain["status"]], canonical, *full, result_truncated=cut, reason=_why(plain)
+            TOOL_STATUSES[plain["status"]],
+            canonical,
+            *full,
+            result_truncated=cut,
+            reason=_why(plain),
         )
         if status is _S.NEEDS_RECONCILE:
             answer = open_outcome(operation_id, "unknown").answer
@@ -141,7 +146,8 @@ class Classifier:
             room = limit - len(self.parse(short)[1])
             short["preview"] = _preview(canonical, room)
         elif plain["status"] in ("succeeded", "failed"):
-            # The effect is known and terminal; only its result was refused, and the answer says both.
+            # The effect is known and terminal; only its result was refused, and the answer says
+            # both.
             short.update(status="failed", reason="result_too_large", tool_status=plain["status"])
         return *self.parse(short), True
 
@@ -170,7 +176,12 @@ def _not_executed(
     answer = {"status": "failed", **answer}
     stored = json.dumps(answer, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
     settlement = Settlement(
-        _S.FAILED, stored, digest(stored), len(stored), reason="not_executed", error_class=error_class
+        _S.FAILED,
+        stored,
+        digest(stored),
+        len(stored),
+        reason="not_executed",
+        error_class=error_class,
     )
     return Outcome(settlement, answer)
 

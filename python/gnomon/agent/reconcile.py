@@ -36,7 +36,9 @@ class OpenOperation:
 
 @dataclass(frozen=True)
 class Looked:
-    """One look-up: what the tool answered ("unknown" where it could not say) and the row afterwards."""
+    """One look-up: what the tool answered ("unknown" where it could not say) and the row
+    afterwards.
+    """
 
     operation_id: str
     answer: str
@@ -49,8 +51,8 @@ class Reconciler:
 
     A tool contract may name a function ``reconcile(operation: OpenOperation)`` that only reads. It
     returns ``{"status": "succeeded" | "failed" | "not_executed" | "unknown", ...}``; an optional
-    "evidence" object goes to the audit record. Exceptions and other answers count as unknown. Without
-    such a function, and after "unknown", an operation stays as it is for an operator.
+    "evidence" object goes to the audit record. Exceptions and other answers count as unknown.
+    Without such a function, and after "unknown", an operation stays as it is for an operator.
 
     Parameters
     ----------
@@ -110,7 +112,9 @@ class Reconciler:
             return Looked(row.operation_id, "unknown", row.status, type(invalid).__name__)
         return Looked(row.operation_id, status, row.status)
 
-    def _ask(self, look: Callable[[OpenOperation], Any], row: Operation) -> tuple[dict[str, Any], str]:
+    def _ask(
+        self, look: Callable[[OpenOperation], Any], row: Operation
+    ) -> tuple[dict[str, Any], str]:
         arguments = row.request.arguments_json
         shown = OpenOperation(
             row.operation_id,

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 class RetryPolicy:
     """Retries of outcomes known not to have executed; no other outcome is ever retried.
 
-    The wait before attempt n+1 is ``min(maximum, initial * 2 ** (n - 1))`` plus a random part of at most
-    ``jitter`` seconds, or what the tool asked for (``NotExecuted.retry_after``) where that is longer,
-    up to ``maximum``. Waits come from tenacity, which the extra ``gnomon[retry]`` installs.
+    The wait before attempt n+1 is ``min(maximum, initial * 2 ** (n - 1))`` plus a random part of
+    at most ``jitter`` seconds, or what the tool asked for (``NotExecuted.retry_after``) where that
+    is longer, up to ``maximum``. Waits come from tenacity, which the extra ``gnomon[retry]``
+    installs.
 
     Parameters
     ----------

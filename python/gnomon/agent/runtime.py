@@ -25,15 +25,16 @@ class ToolRuntime(Control):
 
     For one operation id ``tool.execute`` is started at most once, over all threads, processes and
     machines that share ``store``: ``in_flight`` is recorded before the call, a recorded outcome is
-    returned again, and whatever leaves the outcome open (timeout, exception, unknown or invalid result,
-    a lost process) ends in ``needs_reconcile``, which only ``reconcile`` leaves.
+    returned again, and whatever leaves the outcome open (timeout, exception, unknown or invalid
+    result, a lost process) ends in ``needs_reconcile``, which only ``reconcile`` leaves.
 
     Parameters
     ----------
     tools : mapping of str to Tool
         Contracts are compiled here; a bad one raises SchemaError.
     max_risk : int
-        The delegated risk. Tools above it are refused, or need approval if they say ``approval=True``.
+        The delegated risk. Tools above it are refused, or need approval if they say
+        ``approval=True``.
     store : OperationStore, optional
         The ledger; default one in memory, which ends with the process.
     settings : Settings, optional
@@ -101,8 +102,8 @@ class ToolRuntime(Control):
         wait : float
             Seconds to wait for the result where another dispatch is running the operation.
         admit : callable, optional
-            Called with the request just before the first claim; what it raises refuses the call. Replays
-            do not call it, so budgets can count here.
+            Called with the request just before the first claim; what it raises refuses the call.
+            Replays do not call it, so budgets can count here.
 
         Returns
         -------
@@ -130,7 +131,7 @@ class ToolRuntime(Control):
             principal=principal,
             tenant=tenant,
             business_scope=business_scope,
-            injected=injected or {},
+            injected=injected,
             wait=wait,
             admit=admit,
         ).result
@@ -138,7 +139,9 @@ class ToolRuntime(Control):
     def dispatch_detail(
         self, name: str, arguments: Any, operation_id: str, **options: Any
     ) -> Dispatched:
-        """As ``dispatch``, with how the answer came about: state, whether the tool ran, attempts."""
+        """As ``dispatch``, with how the answer came about: state, whether the tool ran,
+        attempts.
+        """
         with self.observer.span(name, operation_id) as span:
             done = self._drive(self.steps(name, arguments, operation_id, **options))
             span.outcome(done.status.value, done.executed, done.attempts)

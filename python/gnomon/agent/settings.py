@@ -20,18 +20,20 @@ class Settings:
     principal, tenant : str
         On whose behalf calls are made unless a dispatch says otherwise.
     approvals : ApprovalPolicy
-        Who may allow calls above ``max_risk`` of tools with ``approval=True``; the default is nobody.
+        Who may allow calls above ``max_risk`` of tools with ``approval=True``; the default is
+        nobody.
     retry : RetryPolicy
         For attempts that proved not to have executed.
     lease_seconds : float
         How long other processes take this one for alive after its last sign of life.
     heartbeat : bool
-        Whether a thread gives that sign every third of a lease. False: call ``heartbeat()`` yourself.
+        Whether a thread gives that sign every third of a lease. False: call ``heartbeat()``
+        yourself.
     max_concurrency : int or None
         Most tools that run at once in this runtime.
     slot_seconds : float
         How long a dispatch waits for a place before it raises ConcurrencyLimit.
-    store_values : "full" or "digest"
+    store_arguments : "full" or "digest"
         "digest" keeps arguments out of the ledger, and results without their declared secrets; the
         dispatch then answers that same result.
     injected : mapping
@@ -50,7 +52,7 @@ class Settings:
     heartbeat: bool = True
     max_concurrency: int | None = None
     slot_seconds: float = 30.0
-    store_values: Literal["full", "digest"] = "full"
+    store_arguments: Literal["full", "digest"] = "full"
     injected: Mapping[str, Any] = field(default_factory=dict)
     recover: bool = True
     logger: Any = None
@@ -67,5 +69,7 @@ class Settings:
             raise ValueError(
                 f"max_concurrency must be None or an int >= 1, got {self.max_concurrency!r}"
             )
-        if self.store_values not in ("full", "digest"):
-            raise ValueError(f'store_values must be "full" or "digest", got {self.store_values!r}')
+        if self.store_arguments not in ("full", "digest"):
+            raise ValueError(
+                f'store_arguments must be "full" or "digest", got {self.store_arguments!r}'
+            )

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 
 
 class Slot:
-    """A place among the running tools. ``release`` may be called from any thread, and only counts once."""
+    """A place among the running tools. ``release`` may be called from any thread, and only counts
+    once.
+    """
 
     __slots__ = ("_free",)
 
@@ -57,7 +59,9 @@ class Slots:
             return self._take(tool, limit)
 
     def wait(self, tool: str, limit: int | None, notify: Callable[[], None]) -> Waiter:
-        """Stand in line. ``notify`` is called once, maybe from another thread, when the slot is there."""
+        """Stand in line. ``notify`` is called once, maybe from another thread, when the slot is
+        there.
+        """
         waiter = Waiter(tool, limit, notify)
         with self._lock:
             waiter.slot = self._take(tool, limit)

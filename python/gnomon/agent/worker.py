@@ -7,15 +7,14 @@ import threading
 from collections.abc import Callable
 
 from .effects import Raised, Returned, Run
-from .slots import Slot
 
 
 class Worker:
     """Runs the tool of one ``Run`` effect in a thread.
 
-    Exactly one of two things happens, whichever comes first: the tool ends and ``notify`` is called, or
-    ``abandon`` succeeds and the end is reported to ``run.late`` instead. A thread cannot be stopped, so
-    an abandoned tool keeps its slot until it really ends.
+    Exactly one of two things happens, whichever comes first: the tool ends and ``notify`` is
+    called, or ``abandon`` succeeds and the end is reported to ``run.late`` instead. A thread
+    cannot be stopped, so an abandoned tool keeps its slot until it really ends.
     """
 
     def __init__(self, run: Run, notify: Callable[[], None]) -> None:
