@@ -135,7 +135,7 @@ class Control(RuntimeCore):
         settlement = resolution(outcome, operation_id)
         known = canonicalize(dict(evidence or {})).value
         applied, row = self.store.resolve(
-            operation_id, settlement, actor, self.registry.redact(known)
+            operation_id, settlement, actor, self.redactor.value(known)
         )
         if not applied:
             raise InvalidTransition(operation_id, row.status.value, settlement.status.value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -18,9 +19,10 @@ from .jsonvalue import digest
 from .memory_store import MemoryOperationStore
 from .observe import Observer
 from .operations import OperationStore
-from .outcome import Classifier, Outcome, open_outcome
+from .outcome import Outcome, open_outcome
 from .records import Claim, NewApproval, Operation, OperationRequest
-from .registry import Registry
+from .redact import Redactor
+from .registry import Entry, Registry
 from .retry import RetryPolicy
 from .settings import Settings
 from .slots import Slot, Slots
@@ -33,11 +35,11 @@ inside: ContextVar[tuple[str, ...]] = ContextVar("gnomon_inside", default=())
 class Prepared:
     """A call that passed all checks which need no ledger."""
 
-    tool: Tool
+    entry: Entry
     request: OperationRequest
     arguments: dict[str, Any]
-    context_names: tuple[str, ...]
-    classifier: Classifier
+    canonical: bytes
+    injected: dict[str, Any]
     approval_digest: str | None
 
 
@@ -58,8 +60,14 @@ class RuntimeCore:
         self.max_risk = max_risk
         self.settings = settings
         self.store: OperationStore = MemoryOperationStore() if store is None else store
-        self.registry = Registry(tools, settings.store_arguments, asynchronous=asynchronous)
-        self.observer = Observer(self.registry.redact_text, settings.logger, settings.tracer)
+        self.redactor = settings.redactor if settings.redactor is not None else Redactor()
+        self.registry = Registry(
+            tools,
+            self.redactor,
+            hides_results=settings.store_arguments == "digest",
+            asynchronous=asynchronous,
+        )
+        self.observer = Observer(self.redactor.text, settings.logger, settings.tracer)
         self.attempts = Attempts(
             self.store, self.observer, settings.lease_seconds, settings.heartbeat
         )
@@ -105,11 +113,11 @@ class RuntimeCore:
             call, canonical, tool.contract.digest, tool.effect, tool.risk, stored
         )
         return Prepared(
-            tool,
+            entry,
             request,
-            entry.arguments(arguments, call, self.settings.injected),
-            entry.context_names,
-            entry.classifier,
+            arguments,
+            canonical,
+            entry.injected(arguments, call, self.settings.injected),
             self.approval_digest(request) if above else None,
         )
 
@@ -130,6 +138,7 @@ class RuntimeCore:
         risk: int = 0,
         stored: bytes | None = None,
     ) -> OperationRequest:
+        scope = check_name("business_scope", call.business_scope, empty=True)
         return OperationRequest(
             check_name("operation_id", call.operation_id),
             check_name("tenant", call.tenant, empty=True),
@@ -138,7 +147,7 @@ class RuntimeCore:
             contract_digest,
             digest(canonical),
             stored,
-            check_name("business_scope", call.business_scope, empty=True),
+            scope and self.redactor.text(scope),
             effect,
             risk,
         )
@@ -201,7 +210,7 @@ class RuntimeCore:
 
     def run_effect(self, prepared: Prepared, row: Operation, running: Running, slot: Slot) -> Run:
         """The effect that starts the tool of this won attempt."""
-        timeout_ms = prepared.tool.limits.timeout_ms
+        timeout_ms = prepared.entry.tool.limits.timeout_ms
         timeout = None if timeout_ms is None else timeout_ms / 1000
         operation_id, attempt, store, owner = row.operation_id, row.attempt, self.store, row.owner
 
@@ -222,13 +231,14 @@ class RuntimeCore:
             running.cancel,
             note_ref,
         )
-        arguments = prepared.arguments
-        for name in prepared.context_names:
+        # Read anew for each attempt: what a tool did to its arguments is no part of the request.
+        arguments = {**json.loads(prepared.canonical), **prepared.injected}
+        for name in prepared.entry.context_names:
             arguments[name] = context
-        return Run(prepared.tool, arguments, context, timeout, slot, late)
+        return Run(prepared.entry.tool, arguments, context, timeout, slot, late)
 
     def _settle_late(self, prepared: Prepared, row: Operation, ran: Returned | Raised) -> None:
-        outcome = prepared.classifier.outcome(ran, row.operation_id)
+        outcome = prepared.entry.outcome(ran, row.operation_id, prepared.arguments)
         self.observer.emit(
             "operation.late_result",
             operation_id=row.operation_id,
@@ -243,7 +253,3 @@ class RuntimeCore:
             "operation.not_recorded", operation_id=row.operation_id, status=outcome.status.value
         )
         return open_outcome(row.operation_id, "not_recorded", outcome.error)
-
-    def scrubbed(self, error: BaseException, prepared: Prepared) -> BaseException:
-        """The tool's own exception, with the call's secrets taken out of its texts."""
-        return self.registry.scrub(error, prepared.tool, prepared.arguments)

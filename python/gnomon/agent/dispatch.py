@@ -182,7 +182,7 @@ class Dispatch:
             self.call.admit(prepared.request)
         attempts = 0
         while True:
-            slot: Slot = yield Enter(prepared.tool)
+            slot: Slot = yield Enter(prepared.entry.tool)
             try:
                 crash_point("before_claim")
                 won: ClaimResult = yield Do(core.store.claim, (claim,))
@@ -193,7 +193,7 @@ class Dispatch:
             finally:
                 slot.release()
             if outcome.error is not None:
-                raise core.scrubbed(outcome.error, prepared)
+                raise prepared.entry.scrubbed(outcome.error, prepared.arguments)
             if row.status is not _S.NOT_EXECUTED or attempts >= core.retry.attempts:
                 return self._answer(row, outcome.answer)
             wait = core.retry.wait(attempts, outcome.retry_after)
@@ -242,7 +242,7 @@ class Dispatch:
                     if isinstance(ran, TimedOut) and ran.abandoned:
                         slot = Slot()
                     crash_point("after_return")
-                    outcome = prepared.classifier.outcome(ran, row.operation_id)
+                    outcome = prepared.entry.outcome(ran, row.operation_id, prepared.arguments)
             except GeneratorExit:
                 raise
             except BaseException as error:

@@ -7,16 +7,18 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from .contract import Tool
 from .effects import Raised, Ran, Returned
 from .errors import InvalidToolResult, NotExecuted
-from .jsonvalue import digest
+from .jsonvalue import Bounds, canonicalize, digest
 from .records import Operation, OperationStatus, Settlement
 
 _S = OperationStatus
+#: What a result may hold before max_result_bytes is looked at; beyond it, it is no result.
+RESULT_BOUNDS = Bounds(max_bytes=1 << 30, max_items=10_000_000)
 #: What a tool may say. "needs_reconcile" comes from tools that dispatch on a runtime of their own.
 TOOL_STATUSES = {
     "succeeded": _S.SUCCEEDED,
@@ -60,96 +62,84 @@ def cancelled_outcome(operation_id: str) -> Outcome:
     )
 
 
-@dataclass(frozen=True)
-class Classifier:
-    """Reads what a tool did, by its contract.
+def outcome_of(
+    tool: Tool, ran: Ran, operation_id: str, hide: Callable[[Any], Any] | None = None
+) -> Outcome:
+    """The outcome of one attempt, by the tool's contract.
 
-    ``parse`` turns a result into plain JSON and its canonical bytes, or raises ValueError;
-    ``check`` validates a result against the contract's output schema, or raises ValueError;
-    ``hide`` takes secrets out of a plain result where the runtime stores no values, else returns
-    it as it is.
+    ``hide`` takes secrets out of a result before it is stored and answered, where the ledger is to
+    hold none.
     """
+    if isinstance(ran, Raised):
+        error = ran.error
+        if isinstance(error, NotExecuted):
+            return _not_executed(operation_id, error.retryable, error.retry_after, type(error))
+        why = "exception" if isinstance(error, Exception) else "interrupted"
+        return open_outcome(operation_id, why, error)
+    if not isinstance(ran, Returned):
+        return open_outcome(operation_id, "timeout")
+    try:
+        plain, canonical = _parsed(tool, ran.value)
+    except ValueError as error:
+        return open_outcome(operation_id, "invalid_result", error)
+    status = TOOL_STATUSES[plain["status"]]
+    if status is _S.NOT_EXECUTED:
+        after = plain.get("retry_after")
+        wait = after if type(after) in (int, float) else None
+        return _not_executed(operation_id, plain.get("retryable") is True, wait, None)
+    full = (digest(canonical), len(canonical))
+    if hide is not None:
+        plain, canonical = canonicalize(hide(plain), RESULT_BOUNDS)
+    plain, canonical, cut = _fit(tool, plain, canonical)
+    if status is _S.NEEDS_RECONCILE:
+        settlement = Settlement(status, canonical, *full, result_truncated=cut, reason="unknown")
+        return Outcome(settlement, open_outcome(operation_id, "unknown").answer)
+    too_large = cut and plain.get("reason") == "result_too_large"
+    settlement = Settlement(
+        TOOL_STATUSES[plain["status"]],
+        canonical,
+        *full,
+        result_truncated=cut,
+        reason="result_too_large" if too_large else "",
+    )
+    return Outcome(settlement, plain)
 
-    tool: Tool
-    parse: Callable[[Any], tuple[Any, bytes]]
-    check: Callable[[Any], None]
-    hide: Callable[[Any], Any]
 
-    def outcome(self, ran: Ran, operation_id: str) -> Outcome:
-        """The outcome of one attempt."""
-        if isinstance(ran, Raised):
-            if isinstance(ran.error, NotExecuted):
-                return _not_executed(
-                    operation_id, ran.error.retryable, ran.error.retry_after, type(ran.error)
-                )
-            expected = isinstance(ran.error, Exception)
-            return open_outcome(operation_id, "exception" if expected else "interrupted", ran.error)
-        if not isinstance(ran, Returned):
-            return open_outcome(operation_id, "timeout")
-        try:
-            plain, canonical = self._parse(ran.value)
-        except ValueError as error:
-            return open_outcome(operation_id, "invalid_result", error)
-        return self._accept(operation_id, plain, canonical)
+def _parsed(tool: Tool, value: Any) -> tuple[dict[str, Any], bytes]:
+    if inspect.iscoroutine(value):
+        value.close()
+    if not isinstance(value, dict):
+        raise InvalidToolResult("tool returned an invalid status")
+    status = value.get("status")
+    if not isinstance(status, str) or status not in TOOL_STATUSES:
+        raise InvalidToolResult("tool returned an invalid status")
+    try:
+        plain, canonical = canonicalize(value, RESULT_BOUNDS)
+        tool.contract.check_result(plain)
+    except ValueError as error:
+        raise InvalidToolResult(f"tool returned an invalid result: {error}") from None
+    return plain, canonical
 
-    def _parse(self, value: Any) -> tuple[dict[str, Any], bytes]:
-        if inspect.iscoroutine(value):
-            value.close()
-        if not isinstance(value, dict):
-            raise InvalidToolResult("tool returned an invalid status")
-        status = value.get("status")
-        if not isinstance(status, str) or status not in TOOL_STATUSES:
-            raise InvalidToolResult("tool returned an invalid status")
-        try:
-            plain, canonical = self.parse(value)
-            self.check(plain)
-        except ValueError as error:
-            raise InvalidToolResult(f"tool returned an invalid result: {error}") from None
-        return plain, canonical
 
-    def _accept(self, operation_id: str, plain: dict[str, Any], canonical: bytes) -> Outcome:
-        status = TOOL_STATUSES[plain["status"]]
-        if status is _S.NOT_EXECUTED:
-            after = plain.get("retry_after")
-            wait = after if type(after) in (int, float) else None
-            return _not_executed(operation_id, plain.get("retryable") is True, wait, None)
-        full = (digest(canonical), len(canonical))
-        hidden = self.hide(plain)
-        if hidden is not plain:
-            plain, canonical = self.parse(hidden)
-        plain, canonical, cut = self._fit(plain, canonical)
-        settlement = Settlement(
-            TOOL_STATUSES[plain["status"]],
-            canonical,
-            *full,
-            result_truncated=cut,
-            reason=_why(plain),
-        )
-        if status is _S.NEEDS_RECONCILE:
-            answer = open_outcome(operation_id, "unknown").answer
-            return Outcome(replace(settlement, reason="unknown"), answer)
-        return Outcome(settlement, plain)
-
-    def _fit(self, plain: dict[str, Any], canonical: bytes) -> tuple[dict[str, Any], bytes, bool]:
-        """The result within the contract's max_result_bytes: as it is, cut, or refused."""
-        limit = self.tool.limits.max_result_bytes
-        if limit is None or len(canonical) <= limit:
-            return plain, canonical, False
-        short: dict[str, Any] = {
-            "status": plain["status"],
-            "result_truncated": True,
-            "result_bytes": len(canonical),
-            "result_digest": digest(canonical),
-        }
-        if self.tool.on_large == "truncate":
-            short["preview"] = ""
-            room = limit - len(self.parse(short)[1])
-            short["preview"] = _preview(canonical, room)
-        elif plain["status"] in ("succeeded", "failed"):
-            # The effect is known and terminal; only its result was refused, and the answer says
-            # both.
-            short.update(status="failed", reason="result_too_large", tool_status=plain["status"])
-        return *self.parse(short), True
+def _fit(tool: Tool, plain: dict[str, Any], canonical: bytes) -> tuple[dict[str, Any], bytes, bool]:
+    """The result within the contract's max_result_bytes: as it is, cut, or refused."""
+    limit = tool.limits.max_result_bytes
+    if limit is None or len(canonical) <= limit:
+        return plain, canonical, False
+    short: dict[str, Any] = {
+        "status": plain["status"],
+        "result_truncated": True,
+        "result_bytes": len(canonical),
+        "result_digest": digest(canonical),
+    }
+    if tool.on_large == "truncate":
+        short["preview"] = ""
+        room = limit - len(canonicalize(short).data)
+        short["preview"] = _preview(canonical, room)
+    elif plain["status"] in ("succeeded", "failed"):
+        # The effect is known and terminal; only its result was refused, and the answer says both.
+        short.update(status="failed", reason="result_too_large", tool_status=plain["status"])
+    return *canonicalize(short, RESULT_BOUNDS), True
 
 
 def _preview(canonical: bytes, room: int) -> str:
@@ -159,10 +149,6 @@ def _preview(canonical: bytes, room: int) -> str:
         over = len(json.dumps(text, ensure_ascii=False).encode()) - 2 - room
         text = text[: -max(1, over // 6)]
     return text
-
-
-def _why(plain: dict[str, Any]) -> str:
-    return "result_too_large" if plain.get("reason") == "result_too_large" else ""
 
 
 def _not_executed(

@@ -6,17 +6,16 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from .contract import Tool
-from .jsonvalue import DEFAULT_BOUNDS, Bounds, canonicalize
-from .outcome import Classifier
+from .jsonvalue import DEFAULT_BOUNDS, canonicalize
+from .outcome import Outcome, outcome_of
+from .redact import Redactor
 
 if TYPE_CHECKING:
     from .dispatch import Call
-
-#: What a result may hold before max_result_bytes is looked at; beyond it, it is no result.
-RESULT_BOUNDS = Bounds(max_bytes=1 << 30, max_items=10_000_000)
+    from .effects import Ran
 
 _KNOWN: Mapping[str, Callable[[Call], str]] = {
     "tenant": lambda call: call.tenant,
@@ -42,25 +41,40 @@ class Entry:
     """One tool, ready to be called."""
 
     tool: Tool
-    classifier: Classifier
+    redactor: Redactor
+    hides_results: bool
     context_names: tuple[str, ...]
 
-    def arguments(
+    def scrubbed(self, error: BaseException, arguments: Any) -> BaseException:
+        """The tool's own exception, with the call's secrets taken out of its texts."""
+        return self.redactor.for_call(arguments).scrub(error)
+
+    def outcome(self, ran: Ran, operation_id: str, arguments: Any) -> Outcome:
+        """What the ledger records and the caller gets for what the tool did."""
+        hide = self._hide(arguments) if self.hides_results else None
+        return outcome_of(self.tool, ran, operation_id, hide)
+
+    def _hide(self, arguments: Any) -> Callable[[Any], Any]:
+        return self.redactor.for_call(arguments).value
+
+    def injected(
         self, arguments: Mapping[str, Any], call: Call, shared: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """The arguments as ``execute`` takes them; the context comes with the claim.
+        """The tool's injected arguments; the context comes with the claim.
 
         What the runtime knows itself (tenant, principal, ids) cannot be overridden by a call.
         """
-        if not self.tool.injected:
-            return dict(arguments)
+        wanted = self.tool.injected
+        if not wanted:
+            return {}
         given = {**shared, **(call.injected or {})}
-        for name in self.tool.injected:
+        for name in wanted:
             if name in _KNOWN:
                 given[name] = _KNOWN[name](call)
             elif name in self.context_names:
                 given[name] = None
-        return self.tool.contract.call_arguments(arguments, given)
+        whole = self.tool.contract.call_arguments(arguments, given)
+        return {name: whole[name] for name in wanted}
 
 
 class Registry:
@@ -69,15 +83,17 @@ class Registry:
     def __init__(
         self,
         tools: Mapping[str, Tool],
-        store_arguments: Literal["full", "digest"],
+        redactor: Redactor,
         *,
+        hides_results: bool,
         asynchronous: bool,
     ) -> None:
         if not isinstance(tools, Mapping):
             raise TypeError(f"tools must be a mapping of name to Tool, got {type(tools).__name__}")
         self.tools = tools
         self._asynchronous = asynchronous
-        self._hides = store_arguments == "digest"
+        self._hides = hides_results
+        self.redactor = redactor
         self._entries: dict[str, Entry] = {}
         for name in tools:
             self.find(name)
@@ -100,14 +116,8 @@ class Registry:
                 f"tool {tool.name!r} is asynchronous; use AsyncToolRuntime, or a plain function"
             )
         names = tuple(name for name in sorted(tool.injected) if name == "context")
-        hide = partial(self.redact_result, tool) if self._hides else _as_it_is
-        classifier = Classifier(
-            tool,
-            parse=lambda value: canonicalize(value, RESULT_BOUNDS),
-            check=tool.contract.check_result,
-            hide=hide,
-        )
-        return Entry(tool, classifier, names)
+        redactor = self.redactor.with_fields(tool.redact) if tool.redact else self.redactor
+        return Entry(tool, redactor, self._hides, names)
 
     def identify(self, name: str, arguments: Any) -> bytes:
         """The canonical bytes of arguments that nobody validates, or ValueError."""
@@ -117,23 +127,8 @@ class Registry:
     # --- secrets
     # ------------------------------------------------------------------------------------
 
-    def redact_text(self, text: str) -> str:
-        return text
-
-    def redact(self, value: Any) -> Any:
-        return value
-
     def redact_arguments(self, tool_name: str, arguments: Any) -> Any:
-        return arguments
-
-    def redact_result(self, tool: Tool, result: Any) -> Any:
-        return result
-
-    def scrub(
-        self, error: BaseException, tool: Tool, arguments: Mapping[str, Any]
-    ) -> BaseException:
-        return error
-
-
-def _as_it_is(value: Any) -> Any:
-    return value
+        """Stored arguments as an approver may see them."""
+        tool = self.tools.get(tool_name)
+        redactor = self.redactor if tool is None else self.find(tool_name).redactor
+        return redactor.for_call(arguments).value(arguments)

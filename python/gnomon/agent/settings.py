@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from .approval import ApprovalPolicy
 from .identity import check_name
+from .redact import Redactor
 from .retry import RetryPolicy
 
 
@@ -40,6 +41,8 @@ class Settings:
         Values for injected arguments of tools, beside those the runtime knows itself.
     recover : bool
         Whether the runtime looks for operations of dead owners when it starts.
+    redactor : Redactor, optional
+        Takes secrets out of logs, spans, exceptions and approval texts; tools add their ``redact``.
     logger, tracer
         See Observer.
     """
@@ -55,6 +58,7 @@ class Settings:
     store_arguments: Literal["full", "digest"] = "full"
     injected: Mapping[str, Any] = field(default_factory=dict)
     recover: bool = True
+    redactor: Redactor | None = None
     logger: Any = None
     tracer: Any = None
 
