@@ -291,7 +291,9 @@ class PostgresOperationStore(SqlOperationStore):
             except self._psycopg.Error as error:
                 raise CommitUnknown("the ledger did not confirm the commit") from error
             if answer != "COMMIT":  # a failed transaction is rolled back by its COMMIT
-                raise StoreUnavailable(f"the ledger answered {answer} to COMMIT; nothing was changed")
+                raise StoreUnavailable(
+                    f"the ledger answered {answer} to COMMIT; nothing was changed"
+                )
 
     def _begin(self, raw: psycopg.Connection[Row], durable: bool) -> float:
         """BEGIN, the settings of this transaction, and the clock, in one round trip."""

@@ -242,7 +242,9 @@ class SqliteOperationStore(SqlOperationStore):
             try:
                 return self._reader.rows(statement, parameters)
             except sqlite3.Error as error:
-                raise StoreUnavailable(f"the ledger {self._path!r} is unreadable: {error}") from error
+                raise StoreUnavailable(
+                    f"the ledger {self._path!r} is unreadable: {error}"
+                ) from error
 
     @contextmanager
     def transaction(self, *, durable: bool = True) -> Iterator[_Connection]:

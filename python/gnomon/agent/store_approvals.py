@@ -70,9 +70,7 @@ def _close(tx: Transaction, row: Operation, old: Approval) -> Operation:
         expire(tx, row, old.approval_id)
     else:
         tx.change(sql.APPROVAL_CLOSE, {"approval_id": old.approval_id, "status": "superseded"})
-        move(
-            tx, row, _S.AWAITING_APPROVAL, "superseded", "policy", approval_id=old.approval_id
-        )
+        move(tx, row, _S.AWAITING_APPROVAL, "superseded", "policy", approval_id=old.approval_id)
     return known(tx, row.operation_id)
 
 

@@ -43,9 +43,7 @@ class SqlOperationStore(ABC):
 
     def __init__(self, store_arguments: StoreArguments) -> None:
         if store_arguments not in ("full", "digest"):
-            raise ValueError(
-                f"store_arguments must be 'full' or 'digest', got {store_arguments!r}"
-            )
+            raise ValueError(f"store_arguments must be 'full' or 'digest', got {store_arguments!r}")
         self._digest_only = store_arguments == "digest"
 
     @abstractmethod
@@ -176,9 +174,7 @@ class SqlOperationStore(ABC):
 
     def decide(self, approval_id: str, approve: bool, decided_by: str) -> tuple[bool, Approval]:
         """See OperationStore.decide."""
-        return self._write(
-            True, lambda tx: approvals.decide(tx, approval_id, approve, decided_by)
-        )
+        return self._write(True, lambda tx: approvals.decide(tx, approval_id, approve, decided_by))
 
     def expire_approvals(self, limit: int = 1000) -> list[Operation]:
         """See OperationStore.expire_approvals."""
