@@ -16,6 +16,7 @@ from typing import Any
 DIMENSIONS = ("steps", "seconds", "tokens", "cost_micros", "writes", "risk", "result_bytes")
 #: What a model or a tool may report about itself after the act.
 REPORTED = ("tokens", "cost_micros")
+AMOUNT_MAX = 2**53 - 1  # a larger report is no count; an event could not carry it
 
 
 @dataclass(frozen=True)
@@ -64,8 +65,8 @@ class Budget:
 def _check_limit(name: str, value: Any) -> None:
     if value is None:
         return
-    allowed: tuple[type, ...] = (int, float) if name == "seconds" else (int,)
-    if isinstance(value, bool) or not isinstance(value, allowed):
+    right = isinstance(value, (int, float) if name == "seconds" else int)
+    if isinstance(value, bool) or not right:
         kind = "a number" if name == "seconds" else "an integer"
         raise TypeError(f"{name} must be {kind} or None, got {type(value).__name__}")
     if not math.isfinite(value) or value < 0:
@@ -90,7 +91,7 @@ class Reservation:
 
 
 def checked_usage(reported: Any) -> tuple[dict[str, int], frozenset[str]]:
-    """What a model or tool says it used: valid amounts, and the dimensions whose report is no count.
+    """What a model or tool says it used: valid amounts, and dimensions whose report is no count.
 
     >>> checked_usage({"tokens": 5, "cost_micros": float("nan")})
     ({'tokens': 5}, frozenset({'cost_micros'}))
@@ -104,7 +105,7 @@ def checked_usage(reported: Any) -> tuple[dict[str, int], frozenset[str]]:
         value = reported.get(name)
         if value is None:
             continue
-        if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= AMOUNT_MAX:
             valid[name] = int(value)
         else:
             invalid.add(name)
@@ -161,7 +162,9 @@ class BudgetMeter:
     def used(self) -> dict[str, int | float]:
         """What was used so far, by dimension; what is only held is not in it."""
         with self._lock:
-            return {name: self.elapsed if name == "seconds" else self._used[name] for name in DIMENSIONS}
+            return {
+                name: self.elapsed if name == "seconds" else self._used[name] for name in DIMENSIONS
+            }
 
     def reserve(self, **amounts: int) -> Reservation | Exhausted:
         """Hold these amounts in every meter up to the root, or nothing and the first refusal.
@@ -185,7 +188,10 @@ class BudgetMeter:
         return Reservation(dict(amounts))
 
     def settle(
-        self, reservation: Reservation, used: Mapping[str, int], invalid: frozenset[str] = frozenset()
+        self,
+        reservation: Reservation,
+        used: Mapping[str, int],
+        invalid: frozenset[str] = frozenset(),
     ) -> None:
         """Give the reservation back and count what was used, also where that is more.
 

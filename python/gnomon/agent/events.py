@@ -1,3 +1,4 @@
+# ruff: noqa: RUF009  (the calls give dataclass fields, not values)
 """Typed events of a task: what is persisted, and all that `reduce_task` and `replay` need.
 
 One class per type; `to_dict`/`to_json` and `event_from_dict`/`event_from_json` are inverse. Values
@@ -16,7 +17,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, ClassVar
 
 from .frozen import INTEGER_MAX, EventError, FrozenDict, FrozenList, freeze
-from .jsonvalue import loads_strict
+from .jsontext import loads_strict
 from .terminal import TERMINAL_REASONS
 
 _OUTCOMES = ("succeeded", "failed", "not_executed")

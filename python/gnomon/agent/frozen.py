@@ -41,7 +41,7 @@ class FrozenDict(dict[str, Any]):
     """A dict whose methods refuse to change it. All of its values are frozen as well."""
 
     pop = popitem = clear = update = setdefault = _refuse
-    __setitem__ = __delitem__ = __ior__ = _refuse  # type: ignore[assignment]
+    __setitem__ = __delitem__ = __ior__ = _refuse
 
     def __copy__(self) -> FrozenDict:
         return self

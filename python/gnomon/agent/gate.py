@@ -64,7 +64,9 @@ class GatePolicy:
             raise ValueError("rules must be an object: rule id or name to severity")
         for key, severity in self.rules.items():
             if not isinstance(key, str) or find_rule(key) is None:
-                raise ValueError(f"rules names {key!r}, which is no rule; see `gnomon gate --rules`")
+                raise ValueError(
+                    f"rules names {key!r}, which is no rule; see `gnomon gate --rules`"
+                )
             if not isinstance(severity, str) or severity not in SEVERITIES:
                 raise ValueError(f"rules.{key} must be one of {', '.join(SEVERITIES)}")
         if not isinstance(self.canaries, (list, tuple)) or not all(
@@ -172,7 +174,8 @@ def _canaries(facts: Facts, canaries: tuple[str, ...]) -> None:
             seen.add(id(value))
             pairs = value.items() if isinstance(value, dict) else enumerate(value)
             for key, item in pairs:
-                here = f"{path}/{_pointer_step(key, canaries)}"
+                # A pointer grows no further than this: a value may be very deep.
+                here = f"{path}/{_pointer_step(key, canaries)}" if len(path) < 500 else path
                 if isinstance(key, str):
                     todo.append((here, key))
                 todo.append((here, item))

@@ -23,7 +23,16 @@ _BROKEN = frozenset({"failed", "not_executed", *_UNKNOWN})
 _NO_CITATIONS = frozenset(
     {"clarification_required", "insufficient_evidence", "authorization_denied", "policy_blocked"}
 )
-_CONTENT_KEYS = ("scope", "acl_scope", "source_id", "revision", "digest", "excerpt", "text", "content")
+_CONTENT_KEYS = (
+    "scope",
+    "acl_scope",
+    "source_id",
+    "revision",
+    "digest",
+    "excerpt",
+    "text",
+    "content",
+)
 _SOURCE_KEYS = ("source_id", "revision", "acl_scope", "retrieved_at")
 
 
@@ -31,14 +40,18 @@ def _steps(facts: Facts) -> Iterator[tuple[int, dict[str, Any]]]:
     return ((index, step) for index, step in enumerate(facts.steps) if isinstance(step, dict))
 
 
-def _items(facts: Facts) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every evidence object with its place."""
+def _items(facts: Facts) -> Iterator[tuple[tuple[int, int], dict[str, Any]]]:
+    """Every evidence object with the numbers of its step and of itself."""
     for index, step in _steps(facts):
         evidence = step.get("evidence")
         if isinstance(evidence, (list, tuple)):
             for number, item in enumerate(evidence):
                 if isinstance(item, dict):
-                    yield f"/steps/{index}/evidence/{number}", item
+                    yield (index, number), item
+
+
+def _path(place: tuple[int, int]) -> str:
+    return f"/steps/{place[0]}/evidence/{place[1]}"
 
 
 def _is(value: Any, words: frozenset[str]) -> bool:
@@ -56,23 +69,26 @@ def policy_keys(facts: Facts) -> None:
 
 def evidence_identity(facts: Facts) -> None:
     """One id stands for one thing, and is written in one way."""
-    first: dict[str, tuple[Any, ...]] = {}
-    for path, item in _items(facts):
+    first: dict[str, dict[str, Any]] = {}
+    for place, item in _items(facts):
         evidence_id = item.get("id")
         if not isinstance(evidence_id, str) or not evidence_id:
             continue
-        content = tuple(
-            value if isinstance(value := item.get(key), (str, int)) else None
-            for key in _CONTENT_KEYS
-        )
-        if first.setdefault(evidence_id, content) != content:
+        before = first.setdefault(evidence_id, item)
+        if before is not item and _content(before) != _content(item):
             text = f"evidence {shown(evidence_id)} was seen before with other content or scope"
-            facts.add("G304", path, text)
+            facts.add("G304", _path(place), text)
         if evidence_id != evidence_id.strip() or not (
             evidence_id.isascii() or unicodedata.is_normalized("NFC", evidence_id)
         ):
             text = f"evidence id {shown(evidence_id)} has blanks around it or is not in NFC"
-            facts.add("G305", f"{path}/id", text)
+            facts.add("G305", f"{_path(place)}/id", text)
+
+
+def _content(item: dict[str, Any]) -> list[Any]:
+    """What makes two items differ; values of other types are not looked into."""
+    values = [item.get(key) for key in _CONTENT_KEYS]
+    return [value if isinstance(value, (str, int)) else None for value in values]
 
 
 def tokens_stated(facts: Facts) -> None:
@@ -115,7 +131,8 @@ def _budget_reached(facts: Facts) -> bool:
     exhausted = facts.result.get("exhausted")
     if not isinstance(exhausted, dict):
         return False
-    limit, used, wanted = (exhausted.get(key) for key in ("limit", "used", "requested"))
+    numbers: list[Any] = [exhausted.get(key) for key in ("limit", "used", "requested")]
+    limit, used, wanted = numbers
     if not (is_amount(limit) and is_amount(used) and is_amount(wanted)):
         return False
     return bool(used >= limit or Tokens.of(used, wanted).exceeds_number(limit))
@@ -142,17 +159,19 @@ def declared(facts: Facts) -> None:
 
 def evidence_sources(facts: Facts) -> None:
     """The output contract of the documents: where evidence came from, in which version."""
-    for path, item in _items(facts):
+    for place, item in _items(facts):
         missing = [key for key in _SOURCE_KEYS if item.get(key) in (None, "")]
         if missing:
-            facts.add("G306", path, f"evidence lacks {', '.join(missing)}")
+            facts.add("G306", _path(place), f"evidence lacks {', '.join(missing)}")
 
 
 def citations_validated(facts: Facts) -> None:
     """Citations that rest on sources nobody checked."""
     cited = set(facts.citations)
     doubtful = {
-        item["id"] for _, item in _items(facts) if item.get("validated") is False and _is(item.get("id"), frozenset(cited))
+        item["id"]
+        for _, item in _items(facts)
+        if item.get("validated") is False and _is(item.get("id"), frozenset(cited))
     }
     if doubtful:
         text = f"result cites evidence that is not validated: {sorted(doubtful)}"
@@ -165,7 +184,8 @@ def operations(facts: Facts) -> None:
     unsettled: dict[str, int] = {}
     max_risk, untrusted = facts.policy.get("max_risk"), False
     for index, step in _steps(facts):
-        path, operation_id = f"/steps/{index}", step.get("operation_id")
+        path = f"/steps/{index}"
+        operation_id: Any = step.get("operation_id")
         named = isinstance(operation_id, str) and operation_id != ""
         writes = step.get("effect", "write") != "read"
         approved = isinstance(step.get("approval_id"), str) and step["approval_id"] != ""
@@ -181,7 +201,9 @@ def operations(facts: Facts) -> None:
             facts.add("G703", path, text)
         risk = step.get("risk", 0)
         if is_amount(max_risk) and is_amount(risk) and risk > max_risk and not approved:
-            facts.add("G704", f"{path}/risk", f"steps[{index}] is above policy.max_risk without approval")
+            facts.add(
+                "G704", f"{path}/risk", f"steps[{index}] is above policy.max_risk without approval"
+            )
         if named:
             unsettled.pop(operation_id, None)
             if _is(step.get("status"), _UNKNOWN):
@@ -244,7 +266,9 @@ def _count(facts: Facts, holder: dict[str, Any], path: str, key: str, total: Tok
     if is_amount(value):
         total.add(value)
     else:
-        facts.add("G405", f"{path}/{key}", f"{path[1:].replace('/', '.')}.{key} must be non-negative")
+        facts.add(
+            "G405", f"{path}/{key}", f"{path[1:].replace('/', '.')}.{key} must be non-negative"
+        )
 
 
 def reason_shown(facts: Facts) -> None:
@@ -255,8 +279,12 @@ def reason_shown(facts: Facts) -> None:
     if facts.reason == "dependency_failed":
         rejected = facts.result.get("rejected")
         error = facts.result.get("error")
-        shown_there = (isinstance(rejected, list) and rejected) or (isinstance(error, str) and error)
-        if not shown_there and not any(_is(step.get("status"), _BROKEN) for _, step in _steps(facts)):
+        shown_there = (isinstance(rejected, list) and rejected) or (
+            isinstance(error, str) and error
+        )
+        if not shown_there and not any(
+            _is(step.get("status"), _BROKEN) for _, step in _steps(facts)
+        ):
             facts.add("G607", path, "dependency_failed but no step failed")
 
 

@@ -7,7 +7,6 @@ NaN, integers too large for a float, rounded sums) there is a finding instead.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -130,7 +129,11 @@ def judge(trace: Any) -> Facts:
     if not isinstance(trace, dict):
         facts.add("G101", "", "trace root must be an object")
         return facts
-    for key, kind, name in (("policy", dict, "an object"), ("steps", list, "a list"), ("result", dict, "an object")):
+    for key, kind, name in (
+        ("policy", dict, "an object"),
+        ("steps", list, "a list"),
+        ("result", dict, "an object"),
+    ):
         if not isinstance(trace.get(key), kind):
             facts.add("G101", f"/{key}", f"{key} must be {name}")
             return facts
@@ -153,10 +156,10 @@ def _policy(facts: Facts) -> tuple[frozenset[str], frozenset[str]]:
         value = facts.policy.get(key)
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             facts.add("G102", f"/policy/{key}", f"policy.{key} must be a positive integer")
-    found = []
+    found: list[frozenset[str]] = []
     for key in ("allowed_tools", "allowed_source_scopes"):
         value = facts.policy.get(key)
-        if is_names(value):
+        if value is not None and is_names(value):
             found.append(frozenset(value))
         else:
             facts.add("G103", f"/policy/{key}", f"policy.{key} must contain strings")
@@ -164,7 +167,9 @@ def _policy(facts: Facts) -> tuple[frozenset[str], frozenset[str]]:
     return found[0], found[1]
 
 
-def _step(facts: Facts, index: int, step: Any, tools: frozenset[str], scopes: frozenset[str]) -> None:
+def _step(
+    facts: Facts, index: int, step: Any, tools: frozenset[str], scopes: frozenset[str]
+) -> None:
     path = f"/steps/{index}"
     if not isinstance(step, dict):
         facts.add("G101", path, f"steps[{index}] must be an object")
@@ -185,13 +190,17 @@ def _step(facts: Facts, index: int, step: Any, tools: frozenset[str], scopes: fr
         facts.add("G301", f"{path}/evidence", f"steps[{index}] has malformed evidence")
 
 
-def _evidence(facts: Facts, index: int, evidence: Any, scopes: frozenset[str], allowed: bool) -> None:
+def _evidence(
+    facts: Facts, index: int, evidence: Any, scopes: frozenset[str], allowed: bool
+) -> None:
     ids, clean = facts.evidence_ids, facts.clean_ids
+    item: Any
     for number, item in enumerate(evidence):
         if not isinstance(item, dict):
             _at(facts, "G301", index, number, "", f"steps[{index}] has malformed evidence")
             continue
-        evidence_id, scope = item.get("id"), item.get("scope")
+        evidence_id: Any = item.get("id")
+        scope: Any = item.get("scope")
         known = isinstance(evidence_id, str) and evidence_id != ""
         if known:
             ids.add(evidence_id)
@@ -225,5 +234,3 @@ def _result(facts: Facts) -> None:
         facts.add("G502", path, f"result cites unknown evidence: {missing}")
     if facts.reason == "answered" and not facts.citations:
         facts.add("G503", path, "answered result must cite evidence")
-
-

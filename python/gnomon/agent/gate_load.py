@@ -38,9 +38,7 @@ class Loaded:
 
 def read_text(data: bytes, max_bytes: int = MAX_BYTES, line: int = 0) -> Loaded:
     """Read one JSON text."""
-    bounds = Bounds(
-        max_bytes=max_bytes, max_depth=MAX_DEPTH, max_items=max_bytes, max_integer=None
-    )
+    bounds = Bounds(max_bytes=max_bytes, max_depth=MAX_DEPTH, max_items=max_bytes, max_integer=None)
     try:
         return Loaded(line, loads_strict(data, bounds))
     except ValidationError as error:
@@ -56,9 +54,7 @@ def read_text(data: bytes, max_bytes: int = MAX_BYTES, line: int = 0) -> Loaded:
     return Loaded(line, value, (TraceFinding("G105", problem.path, f"trace {problem.message}"),))
 
 
-def read_stream(
-    stream: BinaryIO, lines: bool, max_bytes: int = MAX_BYTES
-) -> Iterator[Loaded]:
+def read_stream(stream: BinaryIO, lines: bool, max_bytes: int = MAX_BYTES) -> Iterator[Loaded]:
     """The texts of an open file: one, or with ``lines`` one per line that is not blank."""
     if not lines:
         data = stream.read(max_bytes + 1)

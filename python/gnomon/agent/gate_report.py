@@ -124,9 +124,7 @@ def _attribute(text: str) -> str:
 def as_sarif(judged: Sequence[Judged]) -> str:
     """SARIF 2.1.0 with all rules described; unreadable files are notifications of the run."""
     order = {code: number for number, code in enumerate(RULES)}
-    results = [
-        _sarif_result(one, finding, order) for one in judged for finding in one.findings
-    ]
+    results = [_sarif_result(one, finding, order) for one in judged for finding in one.findings]
     notes = [
         {
             "level": "error",

@@ -1,12 +1,12 @@
 """The state of a task as a pure function of its events.
 
-    planning --tool_requested--> executing --tool_succeeded | _failed | _not_executed | _cancelled--> observing
-    observing --tool_requested--> executing            observing --goal_verified--> succeeded*
-    planning | observing --answered--> succeeded*      (* terminal)
+    planning | observing --tool_requested--> executing
+    executing --tool_succeeded | tool_failed | tool_not_executed | tool_cancelled--> observing
+    observing --goal_verified--> succeeded*            planning | observing --answered--> succeeded*
     executing --approval_requested--> awaiting_approval --approval_granted--> executing
     awaiting_approval --approval_denied | _expired | tool_cancelled--> observing
     executing --tool_needs_reconcile--> needs_reconcile --tool_reconciled--> observing
-    any but terminal --cancelled--> cancelled*         --task_failed | budget_exhausted--> failed*
+    any but terminal* --cancelled--> cancelled*        --task_failed | budget_exhausted--> failed*
 
 Every pair of phase and event that is not in this picture raises EventError and changes nothing.
 """
@@ -181,7 +181,8 @@ def reduce_task(state: Mapping[str, Any], event: Mapping[str, Any] | ev.Event) -
     changes nothing. Raises EventError (a ValueError) for every event that is malformed, stale, out
     of order or later than a terminal phase.
 
-    >>> state = reduce_task({"phase": "planning"}, {"type": "tool_requested", "operation_id": "op1"})
+    >>> asked = {"type": "tool_requested", "operation_id": "op1"}
+    >>> state = reduce_task({"phase": "planning"}, asked)
     >>> reduce_task(state, {"type": "tool_succeeded", "operation_id": "op1", "evidence": ["r7"]})
     {'phase': 'observing', 'evidence': ['r7'], 'last_operation_id': 'op1'}
     """
