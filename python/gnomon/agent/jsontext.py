@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any
 
-from .jsonvalue import DEFAULT_BOUNDS, INTEGER_MAX, Bounds, plain_copy
+from .jsoncopy import DEFAULT_BOUNDS, INTEGER_MAX, Bounds, plain_copy
 from .problems import Problem, ValidationError
 
 # A string counts as one piece; its closing quote is optional, so that a text that ends inside a

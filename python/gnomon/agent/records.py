@@ -172,6 +172,15 @@ class Approval:
     decided_at: float | None = None
     consumed_at: float | None = None
 
+    @property
+    def open(self) -> bool:
+        """Whether it is pending or approved, expired or not."""
+        return self.status in (ApprovalStatus.PENDING, ApprovalStatus.APPROVED)
+
+    def fits(self, request_digest: str, now: float) -> bool:
+        """Whether it is open, not expired, and of this request."""
+        return self.open and now < self.expires_at and self.request_digest == request_digest
+
 
 @dataclass(frozen=True)
 class NewApproval:

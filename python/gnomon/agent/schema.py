@@ -15,17 +15,16 @@ from typing import Any, Literal
 
 import jsonschema_rs
 
+from .jsoncopy import PlainCopy, plain_copy
 from .jsonvalue import (
     DEFAULT_BOUNDS,
     EXACT_BOUNDS,
     Bounds,
     Canonical,
-    PlainCopy,
     canonicalize,
     digest,
-    plain_copy,
+    loads_canonical,
 )
-from .jsontext import loads_canonical
 from .problems import Problem, SchemaError, ValidationError
 from .schema_closed import STRICT_INTEGER, add_strict_integers, close, is_monotone
 from .schema_cost import check_cost
@@ -143,8 +142,8 @@ def validate_arguments(arguments: Any, schema: Any) -> dict[str, Any]:
     except (TypeError, ValueError, RecursionError):
         compiled = compile_schema(schema, is_object=True)
     else:
-        compiled = _compiled(text) if type(schema) is dict else compile_schema(
-            schema, is_object=True
+        compiled = (
+            _compiled(text) if type(schema) is dict else compile_schema(schema, is_object=True)
         )
     value: dict[str, Any] = compiled.validate(arguments).value
     return value
