@@ -1,9 +1,9 @@
 """Kills processes that use one ledger and checks what the others find; prints a JSON summary.
 
-crash_worker.py points RUNS SEED FOLDER KIND PLACE...     each named crash point, alone and with a rival
-crash_worker.py approvals RUNS SEED FOLDER KIND PLACE...  the crash points of an approved call
-crash_worker.py random RUNS SEED FOLDER KIND PLACE...     SIGKILL at random times, two rivals
-crash_worker.py hammer RUNS SEED FOLDER KIND PLACE...     nobody dies; six processes, the same ids
+crash_worker.py WHAT RUNS SEED FOLDER KIND PLACE...
+
+points: each named crash point, alone and with a rival. approvals: those of an approved call.
+random: SIGKILL at random times, two rivals. hammer: nobody dies; six processes, the same ids.
 
 Every dispatch runs in a process of its own, forked from this one before it opens any ledger. An
 effect is a line in a file that is appended and synced: it survives what the ledger may lose.
@@ -19,6 +19,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -83,6 +84,7 @@ class Place:
     folder: Path
     run: int
     risk: int = 1
+    pause: float = 0.0  # seconds that the tool works after its effect
 
     @property
     def effects(self) -> Path:
@@ -108,6 +110,7 @@ class Place:
         def write(project: str) -> dict[str, Any]:
             operations.crash_point("in_tool_before_effect")
             append(self.effects, project)
+            time.sleep(self.pause)
             operations.crash_point("in_tool_after_effect")
             return {"status": "succeeded", "project": project, "by": os.getpid()}
 
@@ -217,13 +220,11 @@ def rival(place: Place, operation_ids: list[str]) -> int:
                 last = stop.exists()
                 runtime.recover()
                 for name in operation_ids:
-                    try:
+                    with suppress(PermissionError):  # the other decided the approval first
                         place.dispatch(runtime, name)
-                    except PermissionError:
-                        pass  # the other one decided the approval first
                 if last:
                     return
-                time.sleep(0.002)
+                time.sleep(0.005)
 
     return forked(body)
 
@@ -257,10 +258,15 @@ def run_points(place: Place, summary: Summary, rng: random.Random, points: tuple
 
 
 def run_random(place: Place, summary: Summary, rng: random.Random) -> None:
-    names = [f"op-{place.run}-{number}" for number in range(4)]
+    """Kills fall between the first effect and about the last one."""
+    names = [f"op-{place.run}-{number}" for number in range(10)]
+    place.pause = rng.choice([0.0, 0.001, 0.003])
     victims = [victim(place, names, ""), victim(place, names[::-1], "")]
+    deadline = time.monotonic() + 30
+    while not place.effects.exists() and time.monotonic() < deadline:
+        time.sleep(0.0005)
     for pid in rng.sample(victims, rng.choice([1, 2])):
-        time.sleep(rng.uniform(0.0, 0.03))
+        time.sleep(rng.uniform(0.0, 0.02))
         os.kill(pid, signal.SIGKILL)
     for pid in victims:
         status = exit_status(pid)
