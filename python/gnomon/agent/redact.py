@@ -23,8 +23,8 @@ class Redactor:
     A secret is (1) what stands in a declared field: a JSON Pointer ("/headers/X-Key"; "*" is any
     key or position) or a name, at any depth and in any letter case; (2) what stands in a field with
     a telling name (password, api_key, token, Authorization, ...); (3) a declared value, wherever it
-    turns up: in a longer text, as a key, escaped, quoted for a URL, in base64 or in hex; and (4) any
-    text that looks like a credential (Bearer ..., sk-..., ?key=..., user:password@host, ...).
+    turns up: in a longer text, as a key, escaped, quoted for a URL, in base64 or in hex; and (4)
+    any text that looks like a credential (Bearer ..., sk-..., ?key=..., user:password@host, ...).
 
     Parameters
     ----------

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from .jsoncopy import PlainCopy, plain_copy
@@ -41,7 +41,7 @@ class CompiledSchema:
         How large a value may be.
     """
 
-    __slots__ = ("_validators", "bounds", "digest", "is_object", "schema")
+    __slots__ = ("_passes", "_validators", "bounds", "digest", "is_object", "schema")
 
     def __init__(
         self,
@@ -68,6 +68,14 @@ class CompiledSchema:
             strict_integers=integers == "strict",
             depth=self.bounds.max_depth,
         )
+        # One call in the common case: one validator, and no 5.0 in the value.
+        plain = self._validators.plain
+        self._passes: Callable[[Any], bool] = (
+            plain[0].is_valid if len(plain) == 1 else self._passes_all
+        )
+
+    def _passes_all(self, value: Any) -> bool:
+        return all(validator.is_valid(value) for validator in self._validators.plain)
 
     def validate(self, value: Any) -> Canonical:
         """A canonical copy of `value`, or ValidationError with every problem found (at most 20)."""
@@ -87,6 +95,10 @@ class CompiledSchema:
 
     def check(self, copy: PlainCopy) -> None:
         """Raise ValidationError unless the plain copy keeps the schema."""
+        if copy.has_integral_float or not self._passes(copy.value):
+            self._check_all(copy)
+
+    def _check_all(self, copy: PlainCopy) -> None:
         known = self._validators
         value = copy.value
         for validator in known.strict if copy.has_integral_float else known.plain:
@@ -165,13 +177,16 @@ def validate_arguments(arguments: Any, schema: Any) -> dict[str, Any]:
         raise _not_an_object()
     try:
         # The text is the key: a schema that was changed since is another one.
-        text = json.dumps(schema, separators=(",", ":"))
+        text = _schema_text(schema)
     except (TypeError, ValueError, RecursionError):
         compiled = compile_schema(schema, is_object=True)
     else:
         compiled = _compiled(text)
     value: dict[str, Any] = compiled.validate(arguments).value
     return value
+
+
+_schema_text = json.JSONEncoder(separators=(",", ":")).encode
 
 
 @functools.lru_cache(maxsize=256)
