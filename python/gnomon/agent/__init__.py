@@ -1,14 +1,20 @@
 """Tools that never run twice: the agent half of gnomon.
 
-Document 000's names (`Tool`, `ToolRuntime`, `validate_arguments`) on a durable ledger: an
-operation is recorded before its tool is called, its outcome is returned again for the same id, and
-an outcome that nobody knows waits for `reconcile` instead of being tried again.
+Document 000's names (`Tool`, `ToolRuntime`, `validate_arguments`, `reduce_task`, `run_agent`) on a
+durable ledger: an operation is recorded before its tool is called, its outcome is returned again
+for the same id, and an outcome that nobody knows waits for `reconcile` instead of another try.
+Document 002's trace gate is `validate` and `validate_trace`.
+
+`PostgresOperationStore` needs the extra ``gnomon[postgres]`` and is imported on first use.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 from .approval import ApprovalPolicy, ApprovalRequest, Approvals, Approver
 from .async_runtime import AsyncToolRuntime
+from .budget import Budget, BudgetMeter
 from .contract import Evidence, Limits, Tool, ToolContract
 from .dispatch import Dispatched
 from .effects import ToolContext
@@ -26,17 +32,24 @@ from .errors import (
     ToolRefused,
     UnknownOperation,
 )
+from .frozen import EventError
+from .gate import GatePolicy, TraceFinding, validate, validate_trace
 from .identity import derive_operation_id
 from .jsontext import loads_strict
 from .jsonvalue import Bounds, canonicalize
+from .loop import EventLog, JsonlLog, run_agent, run_agent_async
 from .memory_store import MemoryOperationStore
-from .operations import Operation, OperationEvent, OperationStatus, OperationStore
+from .operations import Operation, OperationEvent, OperationRequest, OperationStatus, OperationStore
 from .problems import Problem, SchemaError, ValidationError
-from .reconcile import OpenOperation, Reconciler
+from .reconcile import Looked, OpenOperation, Reconciler
+from .redact import RedactingFilter, Redactor
+from .reducer import reduce_task, replay
 from .retry import RetryPolicy
 from .runtime import ToolRuntime
 from .schema import validate_arguments
 from .settings import Settings
+from .sqlite_store import SqliteOperationStore
+from .trace import trace_of
 
 __all__ = [
     "ApprovalError",
@@ -47,26 +60,38 @@ __all__ = [
     "Approver",
     "AsyncToolRuntime",
     "Bounds",
+    "Budget",
+    "BudgetMeter",
     "ConcurrencyLimit",
     "Dispatched",
+    "EventError",
+    "EventLog",
     "Evidence",
+    "GatePolicy",
     "InvalidToolResult",
     "InvalidTransition",
+    "JsonlLog",
     "Limits",
+    "Looked",
     "MemoryOperationStore",
     "NotExecuted",
     "OpenOperation",
     "Operation",
     "OperationConflict",
     "OperationEvent",
+    "OperationRequest",
     "OperationStatus",
     "OperationStore",
+    "PostgresOperationStore",
     "Problem",
     "Reconciler",
+    "RedactingFilter",
+    "Redactor",
     "ReentrantDispatch",
     "RetryPolicy",
     "SchemaError",
     "Settings",
+    "SqliteOperationStore",
     "StoreClosed",
     "StoreUnavailable",
     "Tool",
@@ -74,10 +99,26 @@ __all__ = [
     "ToolContract",
     "ToolRefused",
     "ToolRuntime",
+    "TraceFinding",
     "UnknownOperation",
     "ValidationError",
     "canonicalize",
     "derive_operation_id",
     "loads_strict",
+    "reduce_task",
+    "replay",
+    "run_agent",
+    "run_agent_async",
+    "trace_of",
+    "validate",
     "validate_arguments",
+    "validate_trace",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "PostgresOperationStore":
+        from .postgres_store import PostgresOperationStore
+
+        return PostgresOperationStore
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
