@@ -1,4 +1,4 @@
-"""Row "retrieval" of the verification matrix: what the search half must hold when an agent uses it."""
+"""Row "retrieval" of the verification matrix: what an agent relies on in the search half."""
 
 from __future__ import annotations
 

@@ -201,12 +201,11 @@ def extract(source: str, query: str, limit: int, count: Callable[[str], int]) ->
             chosen.add(index)
             spent += cost
     # A counter need not add up over parts: the joined text decides, last choice first.
-    for index in [*reversed(ranked), None]:
+    for index in reversed(ranked):
         text = " ".join(parts[i] for i in sorted(chosen))
-        if not chosen or count(text) <= limit:
+        if count(text) <= limit:
             return text
-        if index is not None:
-            chosen.discard(index)
+        chosen.discard(index)
     return ""
 
 

@@ -43,8 +43,8 @@ def assemble(
     5. ``order="score"`` presents them as chosen, ``"source"`` by source, revision and place.
 
     Rendering: a header line "[n] source_id revision | title", then every line of the passage behind
-    "> ". No text inside a passage can pass for a header or leave its passage (``context_parts.block``).
-    ``Context.counter`` names the counter that was used.
+    "> ". No text inside a passage can pass for a header or leave its passage. ``Context.counter``
+    names the counter that was used.
 
     Raises ValueError for a negative budget, an unknown order, an empty source id or revision, or a
     score that is not finite; TypeError for another type, naming the passage.
