@@ -1,0 +1,1 @@
+"""Tools that never run twice: the agent half of gnomon."""
