@@ -43,9 +43,9 @@ _UNITS = (
     "us ns s sec secs second seconds min mins minute minutes h hr hrs hour hours d day days week "
     "weeks month months year years Hz kHz MHz GHz V mV kV A mA W kW MW GW Wh kWh MWh J kJ MJ N Pa "
     "hPa kPa MPa bar mbar psi K mol mmol µmol b B bit bits byte bytes kB KB MB GB TB PB KiB MiB "
-    "GiB TiB kb Kb Mb Gb kbps Mbps Gbps bps rpm dB px dpi USD EUR GBP CNY JPY CHF dollars euros cents "
-    "percent pp bp req requests tokens people persons users patients items rows thousand million "
-    "billion trillion k M bn "
+    "GiB TiB kb Kb Mb Gb kbps Mbps Gbps bps rpm dB px dpi USD EUR GBP CNY JPY CHF dollars euros "
+    "cents percent pp bp req requests tokens people persons users patients items rows thousand "
+    "million billion trillion k M bn "
     "元 美元 欧元 人民币 万元 亿元 万 亿 千 百 个 人 名 次 项 条 台 件 倍 天 日 周 月 年 小时 分钟 "
     "秒 毫秒 克 千克 公斤 毫克 吨 米 千米 公里 厘米 毫米 升 毫升 度 摄氏度"
 )
