@@ -1,4 +1,4 @@
-"""A real PostgreSQL server for the tests: Debian's binaries, a unix socket, an unprivileged user."""
+"""A real PostgreSQL server for the tests: Debian's binaries, a unix socket, no superuser."""
 
 from __future__ import annotations
 

@@ -140,9 +140,7 @@ class PlainCopy:
                 raise _Refused("integer-range", "has too many digits", "send it as a string")
         elif not -limit <= value <= limit:
             name = "2^53 - 1" if limit == INTEGER_MAX else str(limit)
-            raise _Refused(
-                "integer-range", f"is an integer beyond {name}", "send it as a string"
-            )
+            raise _Refused("integer-range", f"is an integer beyond {name}", "send it as a string")
         return value
 
     def _float(self, value: float) -> float:

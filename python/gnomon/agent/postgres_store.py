@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
+from . import store_schema as schema_text
 from . import store_sql as sql
 from .errors import StoreClosed, StoreUnavailable
 from .store_base import CommitUnknown, SqlOperationStore, StoreArguments
@@ -35,7 +36,7 @@ def _driver() -> Any:
         import psycopg
     except ImportError:
         raise ImportError(
-            "PostgresOperationStore needs psycopg 3; install it with: pip install 'gnomon[postgres]'"
+            "PostgresOperationStore needs psycopg 3: pip install 'gnomon[postgres]'"
         ) from None
     return psycopg
 
@@ -141,7 +142,7 @@ class PostgresOperationStore(SqlOperationStore):
         self._durable_level = "on"
         try:
             self._look_at_server(require_fsync)
-            self.migrate("operations", sql.MIGRATIONS)
+            self.migrate("operations", schema_text.MIGRATIONS)
         except BaseException:
             self.close()
             raise
@@ -153,7 +154,7 @@ class PostgresOperationStore(SqlOperationStore):
             given = conninfo_to_dict(conninfo)
         except self._psycopg.Error as error:
             raise ValueError(f"conninfo is not understood: {error}") from None
-        return make_conninfo(**{**_CONNECT, **given})
+        return make_conninfo("", **{**_CONNECT, **given})
 
     def _look_at_server(self, require_fsync: bool) -> None:
         with self._connection() as raw:
@@ -181,8 +182,8 @@ class PostgresOperationStore(SqlOperationStore):
                 tx.change(f'CREATE SCHEMA "{self._schema}"', {})
             named = f'"{self._schema}".schema_version'
             if tx.rows("SELECT to_regclass(:name)", {"name": named})[0][0] is None:
-                tx.change(sql.SCHEMA_TABLE, {})
-            done = tx.rows(sql.SCHEMA_READ, {"component": component})[0][0] or 0
+                tx.change(schema_text.SCHEMA_TABLE, {})
+            done = tx.rows(schema_text.SCHEMA_READ, {"component": component})[0][0] or 0
             if done > len(migrations):
                 raise ValueError(
                     f"schema {self._schema!r} has version {done} of {component!r}; this gnomon "
@@ -192,7 +193,7 @@ class PostgresOperationStore(SqlOperationStore):
                 for statement in statements:
                     tx.change(statement, {})
                 row = {"component": component, "version": version, "applied_at": tx.now}
-                tx.change(sql.SCHEMA_WRITE, row)
+                tx.change(schema_text.SCHEMA_WRITE, row)
 
     def _check(self) -> None:
         if os.getpid() != self._pid:
@@ -261,7 +262,7 @@ class PostgresOperationStore(SqlOperationStore):
             raise ValueError(f"the ledger refuses the row ({state})") from None
         except self._psycopg.Error as error:
             text = error.diag.message_primary or str(error).split("\n")[0]
-            raise StoreUnavailable(f"the ledger did not answer: {text}") from error
+            raise StoreUnavailable(f"the ledger did not answer: {text}") from None
 
     def now(self) -> float:
         """See OperationStore.now. The server's clock: one round trip."""
@@ -288,8 +289,8 @@ class PostgresOperationStore(SqlOperationStore):
                 raise
             try:
                 answer = raw.execute("COMMIT").statusmessage
-            except self._psycopg.Error as error:
-                raise CommitUnknown("the ledger did not confirm the commit") from error
+            except self._psycopg.Error:
+                raise CommitUnknown("the ledger did not confirm the commit") from None
             if answer != "COMMIT":  # a failed transaction is rolled back by its COMMIT
                 raise StoreUnavailable(
                     f"the ledger answered {answer} to COMMIT; nothing was changed"

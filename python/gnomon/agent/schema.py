@@ -142,8 +142,8 @@ def validate_arguments(arguments: Any, schema: Any) -> dict[str, Any]:
     except (TypeError, ValueError, RecursionError):
         compiled = compile_schema(schema, is_object=True)
     else:
-        compiled = _compiled(text) if type(schema) is dict else compile_schema(
-            schema, is_object=True
+        compiled = (
+            _compiled(text) if type(schema) is dict else compile_schema(schema, is_object=True)
         )
     value: dict[str, Any] = compiled.validate(arguments).value
     return value

@@ -70,9 +70,7 @@ def _close_place(document: Document, schema: dict[str, Any]) -> None:
     _close_draft7(document, schema, others)
 
 
-def _close_draft7(
-    document: Document, schema: dict[str, Any], others: list[dict[str, Any]]
-) -> None:
+def _close_draft7(document: Document, schema: dict[str, Any], others: list[dict[str, Any]]) -> None:
     """Draft 7 knows `additionalProperties` alone: close the one place that names the fields."""
     naming = [keyword for keyword in schema if keyword in (*IN_PLACE_MANY, "then", "else")]
     has_ref = "$ref" in schema

@@ -122,9 +122,22 @@ def document_error(arguments: dict[str, Any], schema: dict[str, Any]) -> str | N
     properties = schema.get("properties", {})
     missing = set(schema.get("required", [])) - arguments.keys()
     extra = arguments.keys() - properties.keys()
-    if any(k in schema for k in ("additionalProperties", "patternProperties", "allOf", "anyOf",
-                                 "oneOf", "$ref", "if", "unevaluatedProperties",
-                                 "dependentSchemas", "dependencies", "$dynamicRef")):
+    if any(
+        k in schema
+        for k in (
+            "additionalProperties",
+            "patternProperties",
+            "allOf",
+            "anyOf",
+            "oneOf",
+            "$ref",
+            "if",
+            "unevaluatedProperties",
+            "dependentSchemas",
+            "dependencies",
+            "$dynamicRef",
+        )
+    ):
         extra = set()
     if missing or extra:
         return f"missing={sorted(missing)}, extra={sorted(extra)}"

@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin
 
 from .problems import Problem, SchemaError, pointer
-from .schema_keywords import CONTENT, DIALECTS, DRAFT_2020_12, DRAFT_7, Dialect, positions
+from .schema_keywords import CONTENT, DIALECTS, DRAFT_7, DRAFT_2020_12, Dialect, positions
 
 SUBSCHEMAS_MAX = 5_000
 REFS_MAX = 1_000
@@ -105,7 +105,9 @@ def _collect(document: Document) -> None:
         stack.extend(reversed(inner))
 
 
-def _check_keywords(document: Document, schema: dict[str, Any], path: tuple[str | int, ...]) -> None:
+def _check_keywords(
+    document: Document, schema: dict[str, Any], path: tuple[str | int, ...]
+) -> None:
     dialect = document.dialect
     for keyword in schema:
         if keyword not in dialect.keywords:

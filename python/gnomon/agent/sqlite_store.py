@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from . import store_schema as schema
 from . import store_sql as sql
 from .errors import StoreClosed, StoreUnavailable
 from .file_lock import FileLock, network_file_system
@@ -158,17 +159,17 @@ class SqliteOperationStore(SqlOperationStore):
             raise self._busy()
         try:
             application = raw.execute("PRAGMA application_id").fetchone()[0]
-            if application not in (0, sql.APPLICATION_ID) or (
+            if application not in (0, schema.APPLICATION_ID) or (
                 application == 0 and raw.execute("SELECT 1 FROM sqlite_master").fetchone()
             ):
                 raise ValueError(
                     f"{self._path!r} is a database of another program; choose another path"
                 )
             version = raw.execute("PRAGMA user_version").fetchone()[0]
-            if version > len(sql.MIGRATIONS):
+            if version > len(schema.MIGRATIONS):
                 raise ValueError(
                     f"{self._path!r} is a ledger of version {version}; this gnomon knows "
-                    f"{len(sql.MIGRATIONS)}. Install a newer gnomon"
+                    f"{len(schema.MIGRATIONS)}. Install a newer gnomon"
                 )
             mode = raw.execute("PRAGMA journal_mode = WAL").fetchone()[0]
             if mode != "wal":
@@ -181,13 +182,13 @@ class SqliteOperationStore(SqlOperationStore):
         raw.execute("PRAGMA wal_autocheckpoint = 0")  # a claim never pays for copying the log
         self._relaxed.raw.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
         self._reader.raw.execute("PRAGMA query_only = ON")
-        self.migrate("operations", sql.MIGRATIONS)
+        self.migrate("operations", schema.MIGRATIONS)
 
     def migrate(self, component: str, migrations: Sequence[Sequence[str]]) -> None:
         """Bring the tables of `component` up to the last of these migrations, under a lock."""
         with self.transaction() as tx:
-            tx.change(sql.SCHEMA_TABLE, {})
-            done = tx.rows(sql.SCHEMA_READ, {"component": component})[0][0] or 0
+            tx.change(schema.SCHEMA_TABLE, {})
+            done = tx.rows(schema.SCHEMA_READ, {"component": component})[0][0] or 0
             if done > len(migrations):
                 raise ValueError(
                     f"{self._path!r} has version {done} of {component!r}; this gnomon knows "
@@ -197,9 +198,9 @@ class SqliteOperationStore(SqlOperationStore):
                 for statement in statements:
                     tx.change(statement, {})
                 row = {"component": component, "version": version, "applied_at": tx.now}
-                tx.change(sql.SCHEMA_WRITE, row)
+                tx.change(schema.SCHEMA_WRITE, row)
             if component == "operations":
-                tx.change(f"PRAGMA application_id = {sql.APPLICATION_ID}", {})
+                tx.change(f"PRAGMA application_id = {schema.APPLICATION_ID}", {})
                 tx.change(f"PRAGMA user_version = {len(migrations)}", {})
 
     def _busy(self) -> StoreUnavailable:
