@@ -90,6 +90,7 @@ class _Side:
     def __init__(self, text: str) -> None:
         spans = _spans(text)
         self.sentences = [text[start:end] for start, end in spans]
+        self.verbatim = {sentence: at for at, sentence in enumerate(self.sentences)}
         self.words = [content_words(sentence) for sentence in self.sentences]
         self.facts: list[tuple[Fact, int]] = []
         at = 0
@@ -98,22 +99,41 @@ class _Side:
                 at += 1
             self.facts.append((fact, at))
         self.counts = Counter((fact.kind, fact.value) for fact, _ in self.facts)
-        self.negated = {at for fact, at in self.facts if fact.kind == "negation"}
+        self.negations = Counter(at for fact, at in self.facts if fact.kind == "negation")
         self.by_word: dict[str, set[int]] = {}
         for index, words in enumerate(self.words):
             for word in words:
                 self.by_word.setdefault(word, set()).add(index)
 
-    def nearest(self, words: frozenset[str]) -> int | None:
-        """The sentence that shares most of ``words``, if that is half of the shorter side's."""
+    def counterpart(self, other: _Side, at: int) -> int | None:
+        """The sentence here that sentence ``at`` of ``other`` became, if there is one.
+
+        The same sentence; else, of those that ``other`` does not hold word for word, the one that
+        shares most content words, if that is more than half of the shorter sentence's.
+        """
+        if other.sentences[at] in self.verbatim:
+            return self.verbatim[other.sentences[at]]
+        words = other.words[at]
         shared = Counter(
-            index for word in sorted(words) for index in sorted(self.by_word.get(word, ()))
+            index
+            for word in words
+            for index in self.by_word.get(word, ())
+            if self.sentences[index] not in other.verbatim
         )
         if not shared:
             return None
         index = max(shared, key=lambda i: (shared[i], -len(self.words[i]), -i))
-        smaller = min(len(words), len(self.words[index]))
-        return index if 2 * shared[index] >= smaller else None
+        return index if 2 * shared[index] > min(len(words), len(self.words[index])) else None
+
+    def negation_lost(self, at: int, other: _Side, counterpart: int) -> bool:
+        """Whether sentence ``at`` denies more than its counterpart in ``other``.
+
+        One negation fewer counts only when the whole text has fewer: sentences may be joined or
+        split without a change of meaning.
+        """
+        mine, theirs = self.negations[at], other.negations[counterpart]
+        fewer = self.negations.total() > other.negations.total()
+        return mine > 0 and (theirs == 0 or (theirs < mine and fewer))
 
 
 def content_words(sentence: str) -> frozenset[str]:
@@ -131,16 +151,15 @@ def content_words(sentence: str) -> frozenset[str]:
 def _missing(source: _Side, kept: _Side) -> list[CompressionFinding]:
     findings: list[CompressionFinding] = []
     reported: set[tuple[str, str]] = set()
+    found = {at: kept.counterpart(source, at) for at in {at for _, at in source.facts}}
     for fact, at in source.facts:
         key = (fact.kind, fact.value)
         sentence = source.sentences[at]
-        counterpart = kept.nearest(source.words[at])
+        counterpart = found[at]
         if fact.kind == "negation" and counterpart is not None:
             # Any negation in the counterpart will do: "without" may stand for "no".
-            if counterpart not in kept.negated:
-                findings.append(
-                    CompressionFinding("reversed", fact.kind, fact.value, sentence, "error")
-                )
+            if source.negation_lost(at, kept, counterpart):
+                findings.append(CompressionFinding("reversed", *key, sentence, "error"))
             continue
         have = kept.counts[key]
         if have >= source.counts[key] or key in reported:
@@ -156,19 +175,16 @@ def _missing(source: _Side, kept: _Side) -> list[CompressionFinding]:
 
 def _added(source: _Side, kept: _Side) -> list[CompressionFinding]:
     findings: list[CompressionFinding] = []
+    found = {at: source.counterpart(kept, at) for at in kept.negations}
     for fact, at in kept.facts:
-        sentence = kept.sentences[at]
-        if fact.kind == "negation":
-            counterpart = source.nearest(kept.words[at])
-            if counterpart is not None and counterpart not in source.negated:
-                findings.append(
-                    CompressionFinding("reversed", fact.kind, fact.value, sentence, "error")
-                )
-                continue
-            if counterpart is not None:
-                continue
-        if not source.counts[fact.kind, fact.value]:
-            findings.append(CompressionFinding("added", fact.kind, fact.value, sentence, "error"))
+        key = (fact.kind, fact.value)
+        counterpart = found[at] if fact.kind == "negation" else None
+        if counterpart is not None:
+            code = "reversed" if kept.negation_lost(at, source, counterpart) else ""
+        else:
+            code = "" if source.counts[key] else "added"
+        if code:
+            findings.append(CompressionFinding(code, *key, kept.sentences[at], "error"))
     return findings
 
 

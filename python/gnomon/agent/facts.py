@@ -91,12 +91,12 @@ _QUANTITY = re.compile(
 _ATTACHED = re.compile(rf"(?P<number>{_NUMBER})(?P<unit>(?:{_UNIT})(?:/(?:{_UNIT}))?)", re.ASCII)
 _NEGATION = re.compile(
     r"\b(?:not|no|never|none|nobody|nothing|nowhere|neither|nor|without|cannot|lacks?|lacking|"
-    r"fail(?:s|ed)?\s+to|except(?:ing)?|excluding|excludes?|prohibit(?:s|ed)?|forbid(?:s|den)?|"
-    r"den(?:y|ies|ied)|unless)\b|\b[A-Za-z]+n['’]t\b|不|没有?|无|未|非(?!常)|勿|别(?!人|的)|禁止|拒绝|除外",
+    r"fail(?:s|ed)?\s+to|excluding|excludes?|prohibit(?:s|ed)?|forbid(?:s|den)?|"
+    r"den(?:y|ies|ied))\b|\b[A-Za-z]+n['’]t\b|不|没有?|无|未|非(?!常)|勿|别(?!人|的)|禁止|拒绝|除外",
     re.IGNORECASE,
 )
 _CONDITION = re.compile(
-    r"\b(?:if|unless|only|except|provided\s+that|as\s+long\s+as|until|when|whenever|"
+    r"\b(?:if|unless|only|except(?:ing)?|provided\s+that|as\s+long\s+as|until|when|whenever|"
     r"at\s+(?:least|most)|up\s+to|(?:more|less|fewer|greater)\s+than|before|after)\b"
     r"|如果|若(?!干)|除非|仅|只有|只能|只在|当.{1,20}?时|至少|至多|最多|超过|不超过|以上|以下|之前|之后",
     re.IGNORECASE,
