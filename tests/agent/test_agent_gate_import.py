@@ -208,7 +208,7 @@ words = st.sampled_from(
 spans_junk = st.recursive(
     junk | words,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=5),
-    max_leaves=15,
+    max_leaves=8,
 )
 
 
