@@ -65,7 +65,7 @@ class Gate:
 
 
 def in_thread(work: Callable[[], Any]) -> Callable[[], Any]:
-    """Start ``work`` in a thread; the returned function waits for its end, and gives or raises it."""
+    """Start ``work`` in a thread; what is returned waits for its end, and gives or raises it."""
     box: list[Any] = []
 
     def body() -> None:

@@ -78,12 +78,8 @@ def server(folder: Path, **settings: str) -> Iterator[str]:
         _wait_until_ready(process, folder, log)
         yield f"host={folder} user=gnomon dbname=postgres"
     finally:
-        process.send_signal(signal.SIGINT)  # its "fast" shutdown
-        try:
-            process.wait(20)
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGQUIT)
-            process.wait(20)
+        process.send_signal(signal.SIGQUIT)  # at once: nobody will read these files again
+        process.wait(60)
 
 
 def _wait_until_ready(process: subprocess.Popen[bytes], folder: Path, log: Path) -> None:

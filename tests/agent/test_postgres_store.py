@@ -124,11 +124,16 @@ def test_connections_that_the_server_closed_are_replaced(ledger):
 
 def test_server_that_goes_away_inside_a_transaction(ledger):
     store, killer = ledger.open(), ledger.open()
-    with pytest.raises(StoreUnavailable), store.transaction() as tx:
-        tx.change("UPDATE @schema_version SET applied_at = 0", {})
-        terminate_connections(killer)
-        time.sleep(0.05)
-        tx.rows("SELECT 1", {})
+
+    def change_and_lose() -> None:
+        with store.transaction() as tx:
+            tx.change("UPDATE @schema_version SET applied_at = 0", {})
+            terminate_connections(killer)
+            time.sleep(0.05)
+            tx.rows("SELECT 1", {})
+
+    with pytest.raises(StoreUnavailable):
+        change_and_lose()
     assert store.read("SELECT 1 FROM @schema_version WHERE applied_at = 0", {}) == []
 
 
@@ -234,9 +239,16 @@ def test_a_server_that_is_not_there(tmp_path):
 
 def test_errors_do_not_show_values(ledger):
     store = ledger.open()
-    with pytest.raises(ValueError, match="refuses the row") as caught, store.transaction() as tx:
-        for _ in range(2):
-            tx.change("INSERT INTO @schema_version VALUES ('canary-secret', 1, 0)", {})
+    row = "INSERT INTO @schema_version VALUES ('canary-secret', 1, 0)"
+    with store.transaction() as tx:
+        tx.change(row, {})
+
+    def insert_again() -> None:
+        with store.transaction() as tx:
+            tx.change(row, {})
+
+    with pytest.raises(ValueError, match="refuses the row") as caught:
+        insert_again()
     assert "canary" not in str(caught.value)
     assert caught.value.__cause__ is None
 

@@ -87,9 +87,9 @@ sys.stderr.write("END\n"); sys.stderr.flush()
 @pytest.mark.parametrize(("settle", "per_operation"), [("relaxed", 1), ("durable", 2)])
 def test_one_fsync_for_each_new_operation(path, tmp_path, settle, per_operation):
     log = tmp_path / "strace"
+    traced = ["strace", "-f", "-e", "trace=fsync,fdatasync,msync,write", "-o", str(log)]
     done = subprocess.run(
-        ["strace", "-f", "-e", "trace=fsync,fdatasync,sync_file_range,msync,write", "-o", str(log)]
-        + [sys.executable, "-c", SYNCS, str(path), settle],
+        [*traced, sys.executable, "-c", SYNCS, str(path), settle],
         cwd=Path(__file__).parent,
         capture_output=True,
         text=True,
@@ -308,9 +308,15 @@ def test_full_disk_refuses_and_recovers(path):
 
 def test_an_error_inside_a_transaction_undoes_it(path):
     with SqliteOperationStore(path) as store:
-        with pytest.raises(KeyError), store.transaction() as tx:
-            tx.change("UPDATE @schema_version SET applied_at = 0", {})
-            raise KeyError("x")
+        spoil = "UPDATE @schema_version SET applied_at = 0"
+
+        def change_and_fail() -> None:
+            with store.transaction() as tx:
+                assert tx.change(spoil, {}) == 1
+                tx.change("no SQL", {})
+
+        with pytest.raises(StoreUnavailable):
+            change_and_fail()
         assert store.read("SELECT 1 FROM @schema_version WHERE applied_at = 0", {}) == []
         assert store.claim(claim_for()).won
 

@@ -1,4 +1,4 @@
-"""Random histories: each SQL ledger answers, stores and logs exactly what the one in memory does."""
+"""Random histories: each SQL ledger answers, stores and logs exactly what memory does."""
 
 from __future__ import annotations
 

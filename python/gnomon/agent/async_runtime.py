@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
@@ -13,13 +14,12 @@ from typing import Any, TypeVar
 import anyio
 import anyio.from_thread
 import anyio.lowlevel
-import anyio.to_thread
 
 from .contract import Tool
 from .control import Control
 from .core import inside
 from .dispatch import Dispatched, Steps
-from .effects import Do, Effect, Enter, Raised, Ran, Returned, Run, Sleep, TimedOut
+from .effects import Do, Effect, Enter, NotStarted, Raised, Ran, Returned, Run, Sleep, TimedOut
 from .errors import NotExecuted
 from .operations import OperationStore
 from .records import Approval, Operation, OperationRequest
@@ -66,6 +66,7 @@ class AsyncToolRuntime:
             raise ValueError(f"give settings or {sorted(options)}, not both")
         settings = settings if settings is not None else Settings(**options)
         self._core = Control(tools, max_risk, store, settings, asynchronous=True)
+        self._pool: ThreadPoolExecutor | None = None
 
     def __repr__(self) -> str:
         return repr(self._core).replace("Control", type(self).__name__, 1)
@@ -76,8 +77,7 @@ class AsyncToolRuntime:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        with anyio.CancelScope(shield=True):
-            await self.aclose()
+        await self.aclose()
 
     @property
     def core(self) -> Control:
@@ -142,33 +142,75 @@ class AsyncToolRuntime:
 
     async def aclose(self) -> None:
         """See ToolRuntime.close."""
-        await anyio.to_thread.run_sync(self._core.close)
+        await self._ledger(self._core.close)
+        if self._pool is not None:
+            self._pool.shutdown(wait=False)
 
     async def _ledger(self, call: Callable[[], T]) -> T:
-        """Call the ledger to its end, cancelled or not: a half-known transaction helps nobody."""
         if not self._core.store.blocking:
             return call()
+        ended, cancelled = await self._to_its_end(call)
+        if cancelled is not None:
+            raise cancelled
+        return ended.result()
+
+    async def _to_its_end(self, call: Callable[[], T]) -> tuple[Future[T], BaseException | None]:
+        """Call the ledger to its end, and give back the cancellation that came meanwhile.
+
+        A half-known transaction helps nobody. A shielded scope is not enough: asyncio's own
+        ``task.cancel()`` goes through it.
+        """
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(8, thread_name_prefix="gnomon-ledger")
+        ended = anyio.Event()
+        notify = _from_any_thread(ended)
+        future = self._pool.submit(call)
+        future.add_done_callback(lambda _: notify())
+        cancelled: BaseException | None = None
         with anyio.CancelScope(shield=True):
-            answer = await anyio.to_thread.run_sync(call)
-        return answer
+            while not ended.is_set():
+                try:
+                    await ended.wait()
+                except anyio.get_cancelled_exc_class() as error:
+                    cancelled = error
+        return future, cancelled
 
     async def _drive(self, steps: Steps) -> Dispatched:
+        held: BaseException | None = None  # a cancellation that waits for the ledger's answer
         try:
             effect = next(steps)
             while True:
                 try:
-                    answer = await self._carry_out(effect)
+                    answer: Any
+                    if isinstance(effect, Do):
+                        if self._core.store.blocking:
+                            call = partial(effect.call, *effect.args)
+                            ended, cancelled = await self._to_its_end(call)
+                            held = held or cancelled
+                            answer = ended.result()
+                        else:
+                            answer = effect.call(*effect.args)
+                    elif held is None:
+                        answer = await self._carry_out(effect)
+                    elif isinstance(effect, Run):
+                        answer = NotStarted(held)
+                    else:
+                        raise held
                 except BaseException as error:
                     effect = steps.throw(error)
                 else:
                     effect = steps.send(answer)
         except StopIteration as done:
+            if held is not None:
+                raise held from None
             answered: Dispatched = done.value
             return answered
+        except BaseException as error:
+            if held is not None and error is not held:
+                raise held from error
+            raise
 
     async def _carry_out(self, effect: Effect) -> Any:
-        if isinstance(effect, Do):
-            return await self._ledger(partial(effect.call, *effect.args))
         if isinstance(effect, Run):
             return await self._call(effect)
         if isinstance(effect, Enter):

@@ -159,6 +159,16 @@ class BudgetMeter:
         above = self.parent.remaining_seconds if self.parent else None
         return min((left for left in (own, above) if left is not None), default=None)
 
+    def limit(self, name: str) -> int | float | None:
+        """The tightest limit of a dimension in this meter and its parents, or None."""
+        limits = [getattr(meter.budget, name) for meter in self._family()]
+        return min((limit for limit in limits if limit is not None), default=None)
+
+    def limits(self) -> dict[str, int | float]:
+        """All limits that hold here, the tightest of each dimension."""
+        found = {name: self.limit(name) for name in DIMENSIONS}
+        return {name: limit for name, limit in found.items() if limit is not None}
+
     def used(self) -> dict[str, int | float]:
         """What was used so far, by dimension; what is only held is not in it."""
         with self._lock:

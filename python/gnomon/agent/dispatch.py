@@ -11,10 +11,16 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .effects import Do, Effect, Enter, Raised, Returned, Sleep, TimedOut
+from .effects import Do, Effect, Enter, NotStarted, Ran, Sleep, TimedOut
 from .errors import ApprovalMismatch, OperationConflict
 from .operations import crash_point
-from .outcome import Outcome, cancelled_outcome, open_outcome, recorded_answer
+from .outcome import (
+    Outcome,
+    cancelled_outcome,
+    interrupted_before_call,
+    open_outcome,
+    recorded_answer,
+)
 from .records import (
     Claim,
     ClaimReason,
@@ -223,6 +229,7 @@ class Dispatch:
         """
         core, prepared = self.core, self.prepared
         running = core.attempts.start(row)
+        called = False
         try:
             try:
                 crash_point("after_claim")
@@ -237,8 +244,9 @@ class Dispatch:
                 else:
                     run = core.run_effect(prepared, row, running, slot)
                     crash_point("before_call")
-                    self.executed = True
-                    ran: Returned | Raised | TimedOut = yield run
+                    called = True
+                    ran: Ran = yield run
+                    self.executed = self.executed or not isinstance(ran, NotStarted)
                     if isinstance(ran, TimedOut) and ran.abandoned:
                         slot = Slot()
                     crash_point("after_return")
@@ -246,7 +254,10 @@ class Dispatch:
             except GeneratorExit:
                 raise
             except BaseException as error:
-                outcome = open_outcome(row.operation_id, "interrupted", error)
+                if called:
+                    outcome = open_outcome(row.operation_id, "interrupted", error)
+                else:
+                    outcome = interrupted_before_call(row.operation_id, error)
             settled = yield Do(core.attempts.settle, (row, outcome.settlement))
             crash_point("after_settle")
         finally:

@@ -76,9 +76,9 @@ class ToolContext:
 class Run:
     """Start the tool. This is the one effect that acts outside; it is yielded once per won claim.
 
-    The answer is Returned, Raised or TimedOut, never an exception thrown in. After TimedOut with
-    ``abandoned`` the driver calls ``late`` with Returned or Raised when the tool ends after all,
-    and then releases ``slot``; in every other case the core releases it.
+    The answer is Returned, Raised, NotStarted or TimedOut, never an exception thrown in. After
+    TimedOut with ``abandoned`` the driver calls ``late`` with Returned or Raised when the tool
+    ends after all, and then releases ``slot``; in every other case the core releases it.
     """
 
     tool: Tool
@@ -101,6 +101,12 @@ class Raised(NamedTuple):
     error: BaseException
 
 
+class NotStarted(NamedTuple):
+    """The driver was interrupted before it called the tool: proof that nothing ran."""
+
+    error: BaseException
+
+
 class TimedOut(NamedTuple):
     """The deadline passed. ``abandoned``: the tool still runs and will be reported late."""
 
@@ -108,4 +114,4 @@ class TimedOut(NamedTuple):
 
 
 Effect = Do | Enter | Sleep | Run
-Ran = Returned | Raised | TimedOut
+Ran = Returned | Raised | NotStarted | TimedOut

@@ -49,6 +49,12 @@ def _number(value: Any, path: str) -> int | float:
     return number
 
 
+def _flag(value: Any, path: str) -> bool:
+    if not isinstance(value, bool):
+        raise EventError(f"{path} must be true or false")
+    return value
+
+
 def _items(value: Any, path: str) -> FrozenList:
     if not isinstance(value, (list, tuple)):
         raise EventError(f"{path} must be a list, got {type(value).__name__}")
@@ -115,11 +121,14 @@ class Event:
 
 @dataclass(frozen=True, kw_only=True)
 class TaskStarted(Event):
-    """First event of a log. ``limits`` are the budget's, for the reader of the log."""
+    """First event of a log: the limits of the run, and which tools and scopes it may use."""
 
     type: ClassVar[str] = "task_started"
     task_id: str = _optional(_text, "")
     limits: FrozenDict | None = _optional(_object)
+    tools: FrozenList | None = _optional(_items)
+    scopes: FrozenList | None = _optional(_items)
+    max_risk: int | None = _optional(_count)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,7 +165,7 @@ class ToolEvent(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class ToolRequested(ToolEvent):
-    """An operation is about to be dispatched. ``charged``: what its claim costs the budget."""
+    """An operation is about to be dispatched. ``charged``: what a claim costs the budget."""
 
     type: ClassVar[str] = "tool_requested"
     tool: str = _optional(_text, "")
@@ -167,22 +176,29 @@ class ToolRequested(ToolEvent):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ToolSucceeded(ToolEvent):
+class ToolOutcome(ToolEvent):
+    """Base of the answers of a dispatch. ``replayed``: recorded earlier, nothing was started."""
+
+    usage: FrozenDict | None = _optional(_object)
+    approval_id: str = _optional(_text, "")
+    replayed: bool = _optional(_flag, False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolSucceeded(ToolOutcome):
     """The tool did it; ``evidence`` is what it showed."""
 
     type: ClassVar[str] = "tool_succeeded"
     evidence: FrozenList = _required(_items)
     result: FrozenDict | None = _optional(_object)
-    usage: FrozenDict | None = _optional(_object)
 
 
 @dataclass(frozen=True, kw_only=True)
-class ToolFailed(ToolEvent):
+class ToolFailed(ToolOutcome):
     """The tool says that it failed: terminal for the operation, not for the task."""
 
     type: ClassVar[str] = "tool_failed"
     result: FrozenDict | None = _optional(_object)
-    usage: FrozenDict | None = _optional(_object)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,7 +214,7 @@ class ToolNotExecuted(ToolEvent):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ToolNeedsReconcile(ToolEvent):
+class ToolNeedsReconcile(ToolOutcome):
     """Nobody knows whether the tool acted: timeout, exception, crash, unknown, no valid result."""
 
     type: ClassVar[str] = "tool_needs_reconcile"

@@ -7,11 +7,11 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from .contract import Tool
-from .effects import Raised, Ran, Returned
+from .effects import NotStarted, Raised, Ran, Returned
 from .errors import InvalidToolResult, NotExecuted
 from .jsonvalue import Bounds, canonicalize, digest
 from .records import Operation, OperationStatus, Settlement
@@ -62,6 +62,13 @@ def cancelled_outcome(operation_id: str) -> Outcome:
     )
 
 
+def interrupted_before_call(operation_id: str, error: BaseException) -> Outcome:
+    """An attempt that ended between its claim and its call; the same id may be dispatched again."""
+    outcome = _not_executed(operation_id, True, None, type(error))
+    settlement = replace(outcome.settlement, reason="interrupted_before_call")
+    return Outcome(settlement, outcome.answer, error)
+
+
 def outcome_of(
     tool: Tool, ran: Ran, operation_id: str, hide: Callable[[Any], Any] | None = None
 ) -> Outcome:
@@ -70,6 +77,8 @@ def outcome_of(
     ``hide`` takes secrets out of a result before it is stored and answered, where the ledger is to
     hold none.
     """
+    if isinstance(ran, NotStarted):
+        return interrupted_before_call(operation_id, ran.error)
     if isinstance(ran, Raised):
         error = ran.error
         if isinstance(error, NotExecuted):

@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from . import store_schema as schema_text
 from . import store_sql as sql
 from .errors import StoreClosed, StoreUnavailable
-from .store_base import CommitUnknown, SqlOperationStore, StoreArguments
-from .store_sql import Dialect, Parameters, Row
+from .store_base import CommitUnknown, Rows, SqlOperationStore, StoreArguments
+from .store_sql import Dialect, Parameters, Row, Transaction
 
 if TYPE_CHECKING:
     import psycopg
@@ -172,28 +172,18 @@ class PostgresOperationStore(SqlOperationStore):
         if shown["synchronous_commit"] == "remote_apply":
             self._durable_level = "remote_apply"  # stronger than "on": not ours to weaken
 
-    def migrate(self, component: str, migrations: Sequence[Sequence[str]]) -> None:
-        """Bring the tables of `component` up to the last of these migrations, under a lock."""
-        with self.transaction() as tx:
-            tx.rows("SELECT pg_advisory_xact_lock(:key)", {"key": _MIGRATION_LOCK})
-            wanted = {"schema": self._schema}
-            # Looked for first: a role may use the schema without being allowed to make one.
-            if not tx.rows("SELECT 1 FROM pg_namespace WHERE nspname = :schema", wanted):
-                tx.change(f'CREATE SCHEMA "{self._schema}"', {})
-            named = f'"{self._schema}".schema_version'
-            if tx.rows("SELECT to_regclass(:name)", {"name": named})[0][0] is None:
-                tx.change(schema_text.SCHEMA_TABLE, {})
-            done = tx.rows(schema_text.SCHEMA_READ, {"component": component})[0][0] or 0
-            if done > len(migrations):
-                raise ValueError(
-                    f"schema {self._schema!r} has version {done} of {component!r}; this gnomon "
-                    f"knows {len(migrations)}. Install a newer gnomon"
-                )
-            for version, statements in enumerate(migrations[done:], done + 1):
-                for statement in statements:
-                    tx.change(statement, {})
-                row = {"component": component, "version": version, "applied_at": tx.now}
-                tx.change(schema_text.SCHEMA_WRITE, row)
+    def _has_versions(self, rows: Rows) -> bool:
+        named = {"name": f'"{self._schema}".schema_version'}
+        return rows("SELECT to_regclass(:name)", named)[0][0] is not None
+
+    def _prepare_versions(self, tx: Transaction) -> None:
+        tx.rows("SELECT pg_advisory_xact_lock(:key)", {"key": _MIGRATION_LOCK})
+        # Looked for first: a role may use the schema without being allowed to make one.
+        wanted = {"schema": self._schema}
+        if not tx.rows("SELECT 1 FROM pg_namespace WHERE nspname = :schema", wanted):
+            tx.change(f'CREATE SCHEMA "{self._schema}"', {})
+        if not self._has_versions(tx.rows):
+            tx.change(schema_text.SCHEMA_TABLE, {})
 
     def _check(self) -> None:
         if os.getpid() != self._pid:

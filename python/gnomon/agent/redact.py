@@ -272,9 +272,7 @@ class RedactingFilter(logging.Filter):
         for name, value in list(vars(record).items()):
             if name not in _RECORD_FIELDS:
                 secret = self.redactor._is_secret(name)
-                record.__dict__[name] = (
-                    self.redactor.mask if secret else self.redactor.value(value)
-                )
+                record.__dict__[name] = self.redactor.mask if secret else self.redactor.value(value)
         return True
 
 
@@ -295,9 +293,7 @@ def _known(values: Iterable[str], ways: Any) -> re.Pattern[str] | None:
 
 
 def _tokens(pointer: str) -> tuple[str, ...]:
-    return tuple(
-        token.replace("~1", "/").replace("~0", "~") for token in pointer.split("/")[1:]
-    )
+    return tuple(token.replace("~1", "/").replace("~0", "~") for token in pointer.split("/")[1:])
 
 
 def _below(pointers: tuple[tuple[str, ...], ...], key: str) -> tuple[tuple[str, ...], ...]:

@@ -7,7 +7,7 @@ import sqlite3
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -15,8 +15,8 @@ from . import store_schema as schema
 from . import store_sql as sql
 from .errors import StoreClosed, StoreUnavailable
 from .file_lock import FileLock, network_file_system
-from .store_base import CommitUnknown, SqlOperationStore, StoreArguments
-from .store_sql import Parameters, Row
+from .store_base import CommitUnknown, Rows, SqlOperationStore, StoreArguments
+from .store_sql import Parameters, Row, Transaction
 
 _OLDEST = (3, 24, 0)  # ON CONFLICT DO NOTHING
 _CHECKPOINT_PAGES = 2000
@@ -184,24 +184,13 @@ class SqliteOperationStore(SqlOperationStore):
         self._reader.raw.execute("PRAGMA query_only = ON")
         self.migrate("operations", schema.MIGRATIONS)
 
-    def migrate(self, component: str, migrations: Sequence[Sequence[str]]) -> None:
-        """Bring the tables of `component` up to the last of these migrations, under a lock."""
-        with self.transaction() as tx:
-            tx.change(schema.SCHEMA_TABLE, {})
-            done = tx.rows(schema.SCHEMA_READ, {"component": component})[0][0] or 0
-            if done > len(migrations):
-                raise ValueError(
-                    f"{self._path!r} has version {done} of {component!r}; this gnomon knows "
-                    f"{len(migrations)}. Install a newer gnomon"
-                )
-            for version, statements in enumerate(migrations[done:], done + 1):
-                for statement in statements:
-                    tx.change(statement, {})
-                row = {"component": component, "version": version, "applied_at": tx.now}
-                tx.change(schema.SCHEMA_WRITE, row)
-            if component == "operations":
-                tx.change(f"PRAGMA application_id = {schema.APPLICATION_ID}", {})
-                tx.change(f"PRAGMA user_version = {len(migrations)}", {})
+    def _has_versions(self, rows: Rows) -> bool:
+        return bool(rows("SELECT 1 FROM sqlite_master WHERE name = 'schema_version'", {}))
+
+    def _prepare_versions(self, tx: Transaction) -> None:
+        tx.change(schema.SCHEMA_TABLE, {})
+        tx.change(f"PRAGMA application_id = {schema.APPLICATION_ID}", {})
+        tx.change(f"PRAGMA user_version = {len(schema.MIGRATIONS)}", {})
 
     def _busy(self) -> StoreUnavailable:
         return StoreUnavailable(

@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeVar
 
 from . import store_approvals as approvals
 from . import store_rules as rules
+from . import store_schema as schema
 from . import store_sql as sql
 from .errors import StoreUnavailable
 from .records import (
@@ -30,6 +31,7 @@ from .store_sql import Parameters, Row, Transaction
 
 T = TypeVar("T")
 StoreArguments = Literal["full", "digest"]
+Rows = Callable[[str, Parameters], list[Row]]
 
 
 class CommitUnknown(StoreUnavailable):
@@ -62,8 +64,40 @@ class SqlOperationStore(ABC):
         """
 
     @abstractmethod
+    def _has_versions(self, rows: Rows) -> bool:
+        """Whether the table of versions is there."""
+
+    @abstractmethod
+    def _prepare_versions(self, tx: Transaction) -> None:
+        """Take the lock of migrations and make the table of versions."""
+
     def migrate(self, component: str, migrations: Sequence[Sequence[str]]) -> None:
-        """Bring the tables of `component` up to the last of these migrations, under a lock."""
+        """Bring the tables of `component` up to the last of these migrations, under a lock.
+
+        Migrations are statements in the marks of `store_sql`; entries may only be added to them.
+        ValueError where the ledger has a newer version than these.
+        """
+        if self._version(self.read, component, migrations) == len(migrations):
+            return
+        with self.transaction() as tx:
+            self._prepare_versions(tx)
+            done = self._version(tx.rows, component, migrations)
+            for version, statements in enumerate(migrations[done:], done + 1):
+                for statement in statements:
+                    tx.change(statement, {})
+                row = {"component": component, "version": version, "applied_at": tx.now}
+                tx.change(schema.SCHEMA_WRITE, row)
+
+    def _version(self, rows: Rows, component: str, migrations: Sequence[Sequence[str]]) -> int:
+        if not self._has_versions(rows):
+            return 0
+        done = rows(schema.SCHEMA_READ, {"component": component})[0][0] or 0
+        if done > len(migrations):
+            raise ValueError(
+                f"the ledger has version {done} of {component!r}; this gnomon knows "
+                f"{len(migrations)}. Install a newer gnomon"
+            )
+        return int(done)
 
     def _write(self, durable: bool, work: Callable[[Transaction], T]) -> T:
         with self.transaction(durable=durable) as tx:
