@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from .approval import ApprovalPolicy, ApprovalRequest, Approvals, Approver
     from .async_runtime import AsyncToolRuntime
     from .budget import Budget, BudgetMeter
-    from .contract import Evidence, Limits, Tool, ToolContract
+    from .citations import citation_report, evidence_coverage
+    from .compression import check_compression, compress_checked
+    from .context import assemble
+    from .contract import Limits, Tool, ToolContract
     from .dispatch import Dispatched
     from .effects import ToolContext
     from .errors import (
@@ -34,12 +37,18 @@ if TYPE_CHECKING:
         ToolRefused,
         UnknownOperation,
     )
+    from .events import Event, event_from_dict, event_from_json
+    from .evidence import Evidence
+    from .from_function import tool
     from .frozen import EventError
     from .gate import GatePolicy, TraceFinding, validate, validate_trace
+    from .hints import Injected
     from .identity import derive_operation_id
     from .jsontext import loads_strict
     from .jsonvalue import Bounds, canonicalize
     from .loop import EventLog, JsonlLog, run_agent, run_agent_async
+    from .memory import Memory, MemorySession
+    from .memory_policy import MemoryPolicy, MemoryRefused
     from .memory_store import MemoryOperationStore
     from .operations import (
         Operation,
@@ -51,11 +60,12 @@ if TYPE_CHECKING:
     from .postgres_store import PostgresOperationStore
     from .problems import Problem, SchemaError, ValidationError
     from .reconcile import Looked, OpenOperation, Reconciler
-    from .redact import RedactingFilter, Redactor
+    from .redact import RedactedError, Redactor
+    from .redact_logging import RedactingFilter, structlog_processor
     from .reducer import reduce_task, replay
     from .retry import RetryPolicy
     from .runtime import ToolRuntime
-    from .schema import validate_arguments
+    from .schema import compile_schema, validate_arguments
     from .settings import Settings
     from .sqlite_store import SqliteOperationStore
     from .trace import trace_of
@@ -73,16 +83,22 @@ __all__ = [
     "BudgetMeter",
     "ConcurrencyLimit",
     "Dispatched",
+    "Event",
     "EventError",
     "EventLog",
     "Evidence",
     "GatePolicy",
+    "Injected",
     "InvalidToolResult",
     "InvalidTransition",
     "JsonlLog",
     "Limits",
     "Looked",
+    "Memory",
     "MemoryOperationStore",
+    "MemoryPolicy",
+    "MemoryRefused",
+    "MemorySession",
     "NotExecuted",
     "OpenOperation",
     "Operation",
@@ -94,6 +110,7 @@ __all__ = [
     "PostgresOperationStore",
     "Problem",
     "Reconciler",
+    "RedactedError",
     "RedactingFilter",
     "Redactor",
     "ReentrantDispatch",
@@ -111,13 +128,23 @@ __all__ = [
     "TraceFinding",
     "UnknownOperation",
     "ValidationError",
+    "assemble",
     "canonicalize",
+    "check_compression",
+    "citation_report",
+    "compile_schema",
+    "compress_checked",
     "derive_operation_id",
+    "event_from_dict",
+    "event_from_json",
+    "evidence_coverage",
     "loads_strict",
     "reduce_task",
     "replay",
     "run_agent",
     "run_agent_async",
+    "structlog_processor",
+    "tool",
     "trace_of",
     "validate",
     "validate_arguments",
@@ -137,16 +164,22 @@ _HOME = {
     "BudgetMeter": "budget",
     "ConcurrencyLimit": "errors",
     "Dispatched": "dispatch",
+    "Event": "events",
     "EventError": "frozen",
     "EventLog": "loop",
-    "Evidence": "contract",
+    "Evidence": "evidence",
     "GatePolicy": "gate",
+    "Injected": "hints",
     "InvalidToolResult": "errors",
     "InvalidTransition": "errors",
     "JsonlLog": "loop",
     "Limits": "contract",
     "Looked": "reconcile",
+    "Memory": "memory",
     "MemoryOperationStore": "memory_store",
+    "MemoryPolicy": "memory_policy",
+    "MemoryRefused": "memory_policy",
+    "MemorySession": "memory",
     "NotExecuted": "errors",
     "OpenOperation": "reconcile",
     "Operation": "operations",
@@ -158,7 +191,8 @@ _HOME = {
     "PostgresOperationStore": "postgres_store",
     "Problem": "problems",
     "Reconciler": "reconcile",
-    "RedactingFilter": "redact",
+    "RedactedError": "redact",
+    "RedactingFilter": "redact_logging",
     "Redactor": "redact",
     "ReentrantDispatch": "errors",
     "RetryPolicy": "retry",
@@ -175,13 +209,23 @@ _HOME = {
     "TraceFinding": "gate",
     "UnknownOperation": "errors",
     "ValidationError": "problems",
+    "assemble": "context",
     "canonicalize": "jsonvalue",
+    "check_compression": "compression",
+    "citation_report": "citations",
+    "compile_schema": "schema",
+    "compress_checked": "compression",
     "derive_operation_id": "identity",
+    "event_from_dict": "events",
+    "event_from_json": "events",
+    "evidence_coverage": "citations",
     "loads_strict": "jsontext",
     "reduce_task": "reducer",
     "replay": "reducer",
     "run_agent": "loop",
     "run_agent_async": "loop",
+    "structlog_processor": "redact_logging",
+    "tool": "from_function",
     "trace_of": "trace",
     "validate": "gate",
     "validate_arguments": "schema",

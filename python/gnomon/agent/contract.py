@@ -1,4 +1,4 @@
-"""The tool contract: what a tool is called, takes, gives, may do, and must never be asked by a model.
+"""The tool contract: what a tool takes, gives and may do, and what no model may ever send it.
 
 A contract is checked once, when the tool is made: an unusable schema, a limit that is no number, or
 a function that cannot take what the schema allows is an error of the program, not of a call.
@@ -6,15 +6,14 @@ a function that cannot take what the schema allows is an error of the program, n
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from .jsonvalue import Bounds, Canonical, canonicalize
-from .problems import Problem, SchemaError, ValidationError
 from .schema import CompiledSchema, Integers, Rules, compile_schema
+from .signature import check_signature
 
 Effect = Literal["read", "write", "destructive"]
 OnLarge = Literal["fail", "truncate"]
@@ -113,7 +112,7 @@ class Tool:
         object.__setattr__(self, "injected", frozenset(self.injected))
         object.__setattr__(self, "redact", tuple(self.redact))
         object.__setattr__(self, "contract", ToolContract(self))
-        _check_signature(self)
+        check_signature(self.name, self.execute, self.contract.arguments.schema, self.injected)
 
     def __repr__(self) -> str:
         return f"Tool({self.name!r}, risk={self.risk}, effect={self.effect!r})"
@@ -134,16 +133,20 @@ class ToolContract:
 
     def __init__(self, tool: Tool) -> None:
         whole = compile_schema(
-            tool.schema, rules=tool.rules, integers=tool.integers, is_object=True
+            tool.schema,
+            rules=tool.rules,
+            integers=tool.integers,
+            is_object=True,
+            bounds=tool.bounds,
         )
         self._name, self._purpose, self._injected = tool.name, tool.purpose, tool.injected
-        self._bounds = tool.bounds
         self.arguments: CompiledSchema = (
             compile_schema(
                 _without(whole.schema, tool.injected),
                 rules=tool.rules,
                 integers=tool.integers,
                 is_object=True,
+                bounds=tool.bounds,
             )
             if tool.injected
             else whole
@@ -179,7 +182,7 @@ class ToolContract:
 
     def validate(self, arguments: Any) -> Canonical:
         """The canonical copy of a model's arguments, or ValidationError."""
-        return self.arguments.validate(arguments, self._bounds)
+        return self.arguments.validate(arguments)
 
     def call_arguments(
         self, arguments: Mapping[str, Any], injected: Mapping[str, Any]
@@ -277,94 +280,3 @@ def _only(
     part: dict[str, Any] = {"type": "object", "properties": properties}
     part.update({key: schema[key] for key in ("$schema", "$defs", "definitions") if key in schema})
     return compile_schema(part, rules=rules, integers=integers, is_object=True)
-
-
-# --- the function ---------------------------------------------------------------------------------
-
-
-def _check_signature(tool: Tool) -> None:
-    """Refuse a function that cannot be called with what the schema allows."""
-    try:
-        parameters = inspect.signature(tool.execute).parameters
-    except (TypeError, ValueError):
-        return  # A builtin without a signature cannot be asked.
-    takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
-    named = {
-        name: p
-        for name, p in parameters.items()
-        if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
-    }
-    schema = tool.contract.arguments.schema
-    allowed = set(schema.get("properties", {})) | tool.injected
-    surplus = sorted(allowed - named.keys())
-    if surplus and not takes_any:
-        _refuse_signature(tool, f"does not take {surplus}", "add the parameters or **kwargs")
-    always = set(schema.get("required", [])) | tool.injected
-    needs = [
-        name
-        for name, p in parameters.items()
-        if p.default is p.empty and p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)
-        if name not in (always & named.keys())
-    ]
-    is_flat = not any(k in schema for k in ("allOf", "anyOf", "oneOf", "$ref", "if", "then"))
-    if needs and is_flat:
-        _refuse_signature(
-            tool,
-            f"needs {sorted(needs)}, which the schema does not require",
-            "require them, inject them or give them defaults",
-        )
-
-
-def _refuse_signature(tool: Tool, message: str, remedy: str) -> None:
-    problem = Problem("", "signature", f"execute of tool {tool.name!r} {message}", remedy)
-    raise SchemaError(f"{problem.message}; {remedy}", [problem])
-
-
-# --- evidence -------------------------------------------------------------------------------------
-
-EVIDENCE_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "source_id": {"type": "string", "minLength": 1, "maxLength": 1_000},
-        "revision": {"type": "string", "minLength": 1, "maxLength": 1_000},
-        "title": {"type": "string", "maxLength": 1_000},
-        "excerpt": {"type": "string", "maxLength": 20_000},
-        "retrieved_at": {"type": "string", "format": "date-time"},
-        "acl_scope": {"type": "string", "minLength": 1, "maxLength": 1_000},
-        "validated": {"type": "boolean"},
-    },
-    "required": ["source_id", "revision", "title", "excerpt", "retrieved_at", "acl_scope"],
-}
-_evidence = compile_schema(EVIDENCE_SCHEMA)
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """One piece of evidence, as document 002's output contract asks for it.
-
-    `source_id` and `revision` name an unchanging text, `acl_scope` who may read it, `retrieved_at`
-    when it was read (RFC 3339), and `validated` whether somebody checked it.
-    """
-
-    source_id: str
-    revision: str
-    title: str
-    excerpt: str
-    retrieved_at: str
-    acl_scope: str
-    validated: bool = False
-
-    def __post_init__(self) -> None:
-        _evidence.validate(self.to_dict())
-
-    def to_dict(self) -> dict[str, Any]:
-        """The item as a JSON object."""
-        return dict(self.__dict__)
-
-    @classmethod
-    def from_dict(cls, item: Any) -> Evidence:
-        """Read an item; ValidationError says what is wrong with it."""
-        if not isinstance(item, dict):
-            problem = Problem("", "type", "must be an object", "send a JSON object")
-            raise ValidationError(str(problem), [problem])
-        return cls(**_evidence.validate(item).value)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import dataclass
-from decimal import Decimal
 from enum import Enum
 from typing import Any, NamedTuple
 
+from .canonical_text import canonical_text, fast_text
 from .problems import Problem, ValidationError, pointer
 
 INTEGER_MAX = 2**53 - 1
@@ -66,13 +65,13 @@ def plain_copy(value: Any, bounds: Bounds = DEFAULT_BOUNDS) -> PlainCopy:
     copy = PlainCopy(bounds)
     try:
         copy.value = copy.of(value, 1)
-    except _Refused as refused:
+    except _RefusedError as refused:
         problem = refused.problem()
         raise ValidationError(str(problem), [problem]) from None
     return copy
 
 
-class _Refused(Exception):
+class _RefusedError(Exception):
     """Carries a broken rule up to the root; every container adds its key on the way."""
 
     def __init__(self, rule: str, message: str, remedy: str) -> None:
@@ -104,7 +103,7 @@ class PlainCopy:
         value = self.value
         if self.has_integral_float:
             value = _integral_floats_as_int(value, self.bounds)
-        text = _dumps(value) if self.is_simple else canonical_text(value)
+        text = fast_text(value) if self.is_simple else canonical_text(value)
         data = text.encode()
         if len(data) > self.bounds.max_bytes:
             problem = _size_problem(self.bounds)
@@ -130,23 +129,25 @@ class PlainCopy:
 
     def _string(self, value: str) -> str:
         if not _encodable(value):
-            raise _Refused("surrogate", "holds a lone surrogate", "send valid Unicode text")
+            raise _RefusedError("surrogate", "holds a lone surrogate", "send valid Unicode text")
         return value
 
     def _integer(self, value: int) -> int:
         limit = self.bounds.max_integer
         if limit is None:
             if value.bit_length() > EXACT_BITS_MAX:
-                raise _Refused("integer-range", "has too many digits", "send it as a string")
+                raise _RefusedError("integer-range", "has too many digits", "send it as a string")
         elif not -limit <= value <= limit:
             name = "2^53 - 1" if limit == INTEGER_MAX else str(limit)
-            raise _Refused("integer-range", f"is an integer beyond {name}", "send it as a string")
+            raise _RefusedError(
+                "integer-range", f"is an integer beyond {name}", "send it as a string"
+            )
         return value
 
     def _float(self, value: float) -> float:
         # x - x is 0 for every finite x.
         if value - value != 0.0:
-            raise _Refused(
+            raise _RefusedError(
                 "not-finite", "is NaN or infinite, which JSON cannot say", "send a finite number"
             )
         if value.is_integer():
@@ -159,14 +160,14 @@ class PlainCopy:
 
     def _enter(self, size: int, depth: int) -> None:
         if depth > self.bounds.max_depth:
-            raise _Refused(
+            raise _RefusedError(
                 "depth",
                 f"is nested deeper than {self.bounds.max_depth} levels, or holds itself",
                 "send a flatter value",
             )
         self.items += size
         if self.items > self.bounds.max_items:
-            raise _Refused(
+            raise _RefusedError(
                 "items", f"holds more than {self.bounds.max_items} values", "send fewer values"
             )
 
@@ -180,15 +181,15 @@ class PlainCopy:
                 if type(key) is not str or not key.isascii():
                     key = self._key(key)
                     if key in plain:
-                        raise _Refused("duplicate-key", "occurs twice", "send each key once")
+                        raise _RefusedError("duplicate-key", "occurs twice", "send each key once")
                 plain[key] = of(item, depth)
-        except _Refused as refused:
+        except _RefusedError as refused:
             if not refused.is_about_key:
                 refused.tokens.append(key)
             refused.is_about_key = False
             raise
         except RuntimeError:
-            raise _Refused("value-type", "changed while it was read", "pass a copy") from None
+            raise _RefusedError("value-type", "changed while it was read", "pass a copy") from None
         return plain
 
     def _key(self, key: Any) -> str:
@@ -202,7 +203,7 @@ class PlainCopy:
             rule, message = "surrogate", "has a key with a lone surrogate"
         else:
             rule, message = "key-type", f"has a key of type {type(key).__name__}"
-        refused = _Refused(rule, message, "send valid Unicode strings as keys")
+        refused = _RefusedError(rule, message, "send valid Unicode strings as keys")
         refused.is_about_key = True
         raise refused
 
@@ -213,7 +214,7 @@ class PlainCopy:
         try:
             for item in value:
                 plain.append(of(item, depth))
-        except _Refused as refused:
+        except _RefusedError as refused:
             refused.tokens.append(len(plain))
             raise
         return plain
@@ -233,7 +234,7 @@ class PlainCopy:
         if isinstance(value, tuple):
             return self._array(list(tuple.__iter__(value)), depth)
         remedy = "send its .value" if isinstance(value, Enum) else "send a JSON value"
-        raise _Refused(
+        raise _RefusedError(
             "value-type", f"is a {type(value).__name__}, which is not a JSON value", remedy
         )
 
@@ -260,52 +261,3 @@ def _integral_floats_as_int(value: Any, bounds: Bounds) -> Any:
     if type(value) is list:
         return [_integral_floats_as_int(item, bounds) for item in value]
     return value
-
-
-# --- canonical text -------------------------------------------------------------------------------
-
-_dumps = json.JSONEncoder(
-    ensure_ascii=False,
-    allow_nan=False,
-    check_circular=False,
-    sort_keys=True,
-    separators=(",", ":"),
-).encode
-_quote = json.encoder.encode_basestring
-
-
-def canonical_text(value: Any) -> str:
-    """The RFC 8785 text of a plain value, for the values json.dumps would print another way."""
-    if type(value) is str:
-        return _quote(value)
-    if type(value) is float:
-        return number_text(value)
-    if type(value) is dict:
-        # RFC 8785 3.2.3: keys in the order of their UTF-16 code units.
-        items = sorted(value.items(), key=lambda item: item[0].encode("utf-16-be"))
-        return "{" + ",".join(f"{_quote(k)}:{canonical_text(v)}" for k, v in items) + "}"
-    if type(value) is list:
-        return "[" + ",".join(map(canonical_text, value)) + "]"
-    return _dumps(value)
-
-
-def number_text(value: float) -> str:
-    """A finite float as ECMAScript prints it (Number::toString, the rule of RFC 8785).
-
-    >>> number_text(1e21), number_text(1e20), number_text(1e-7), number_text(0.000001)
-    ('1e+21', '100000000000000000000', '1e-7', '0.000001')
-    """
-    sign, parts, exponent = Decimal(repr(value)).as_tuple()
-    digits = "".join(map(str, parts)).rstrip("0")
-    if not digits:
-        return "0"
-    point = len(parts) + int(exponent)
-    if 0 < point <= 21:
-        whole, fraction = digits[:point].ljust(point, "0"), digits[point:]
-        text = f"{whole}.{fraction}" if fraction else whole
-    elif -6 < point <= 0:
-        text = "0." + "0" * -point + digits
-    else:
-        mantissa = f"{digits[0]}.{digits[1:]}" if len(digits) > 1 else digits
-        text = f"{mantissa}e{point - 1:+d}"
-    return "-" + text if sign else text

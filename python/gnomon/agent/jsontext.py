@@ -15,7 +15,7 @@ _BRACKETS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[\]{}]', re.DOTALL)
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
-class _TextFault(Exception):
+class _TextError(Exception):
     def __init__(self, rule: str, message: str, remedy: str) -> None:
         super().__init__(rule)
         self.problem = Problem("", rule, message, remedy)
@@ -47,7 +47,7 @@ send each key once
             parse_float=_parse_float,
             parse_constant=_parse_constant,
         )
-    except _TextFault as fault:
+    except _TextError as fault:
         problem = fault.problem
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
@@ -78,7 +78,7 @@ def _decoded(text: str | bytes | bytearray, bounds: Bounds) -> str:
     if not isinstance(text, (str, bytes, bytearray)):
         raise TypeError(f"text must be str or bytes, got {type(text).__name__}")
     if len(text) > bounds.max_bytes:
-        raise _TextFault("size", f"is larger than {bounds.max_bytes} bytes", "send less")
+        raise _TextError("size", f"is larger than {bounds.max_bytes} bytes", "send less")
     try:
         if isinstance(text, str):
             size = len(text.encode())
@@ -86,13 +86,13 @@ def _decoded(text: str | bytes | bytearray, bounds: Bounds) -> str:
             size, text = len(text), bytes(text).decode()
     except UnicodeDecodeError as error:
         message = f"is not UTF-8 at byte {error.start}"
-        raise _TextFault("encoding", message, "send UTF-8") from None
+        raise _TextError("encoding", message, "send UTF-8") from None
     except UnicodeEncodeError:
-        raise _TextFault("surrogate", "holds a lone surrogate", "send valid Unicode text") from None
+        raise _TextError("surrogate", "holds a lone surrogate", "send valid Unicode text") from None
     if size > bounds.max_bytes:
-        raise _TextFault("size", f"is larger than {bounds.max_bytes} bytes", "send less")
+        raise _TextError("size", f"is larger than {bounds.max_bytes} bytes", "send less")
     if text.startswith("\ufeff"):
-        raise _TextFault("encoding", "begins with a byte order mark", "send UTF-8 without it")
+        raise _TextError("encoding", "begins with a byte order mark", "send UTF-8 without it")
     return text
 
 
@@ -106,7 +106,7 @@ def _check_depth(text: str, bounds: Bounds) -> None:
             depth += 1
             if depth > bounds.max_depth:
                 message = f"is nested deeper than {bounds.max_depth} levels"
-                raise _TextFault("depth", message, "send a flatter value")
+                raise _TextError("depth", message, "send a flatter value")
         elif piece in "]}":
             depth -= 1
 
@@ -117,7 +117,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         seen: set[str] = set()
         key = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
         message = f"the key {key[:100]!r} occurs twice in one object"
-        raise _TextFault("duplicate-key", message, "send each key once")
+        raise _TextError("duplicate-key", message, "send each key once")
     return value
 
 
@@ -129,7 +129,7 @@ def _parse_int(bounds: Bounds) -> Any:
             number = int(text)
             if limit is None or -limit <= number <= limit:
                 return number
-        raise _TextFault("integer-range", "holds an integer beyond 2^53 - 1", "send it as a string")
+        raise _TextError("integer-range", "holds an integer beyond 2^53 - 1", "send it as a string")
 
     return parse
 
@@ -137,9 +137,9 @@ def _parse_int(bounds: Bounds) -> Any:
 def _parse_float(text: str) -> float:
     number = float(text)
     if number - number != 0.0:
-        raise _TextFault("not-finite", "holds a number beyond the range of floats", "send less")
+        raise _TextError("not-finite", "holds a number beyond the range of floats", "send less")
     return number
 
 
 def _parse_constant(text: str) -> Any:
-    raise _TextFault("not-finite", f"holds {text}, which is not JSON", "send a finite number")
+    raise _TextError("not-finite", f"holds {text}, which is not JSON", "send a finite number")

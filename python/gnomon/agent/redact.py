@@ -1,8 +1,7 @@
-"""Taking secrets out of whatever leaves the process: arguments, results, texts, exceptions, logs."""
+"""Taking secrets out of what leaves the process: arguments, results, texts, exceptions, logs."""
 
 from __future__ import annotations
 
-import logging
 import re
 import traceback
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,13 +18,13 @@ _BASE64 = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456
 
 
 class Redactor:
-    """Replaces secrets by a mask; never changes what it is given, except in `scrub`.
+    """Replaces secrets by a mask; changes what it is given in `scrub` only.
 
     A secret is (1) what stands in a declared field: a JSON Pointer ("/headers/X-Key"; "*" is any
     key or position) or a name, at any depth and in any letter case; (2) what stands in a field with
     a telling name (password, api_key, token, Authorization, ...); (3) a declared value, wherever it
-    turns up: in a longer text, as a key, escaped, quoted for a URL, in base64 or in hex; and (4) any
-    text that looks like a credential (Bearer ..., sk-..., ?key=..., user:password@host, ...).
+    turns up: in a longer text, as a key, escaped, quoted for a URL, in base64 or in hex; and (4)
+    any text that looks like a credential (Bearer ..., sk-..., ?key=..., user:password@host, ...).
 
     Parameters
     ----------
@@ -136,7 +135,7 @@ class Redactor:
             copy = {}
             for key, item in list(value.items()):
                 name, below = str(key), _below(pointers, str(key))
-                secret = () in below or self._is_secret(name)
+                secret = () in below or self.is_secret(name)
                 copied = self.mask if secret else self._copy(item, below, depth + 1, left)
                 copy[self.text(name)] = copied
             return copy
@@ -150,7 +149,8 @@ class Redactor:
             return self.text(bytes(value).decode("utf-8", "replace"))
         return self.text(_safe_text(value))
 
-    def _is_secret(self, name: str) -> bool:
+    def is_secret(self, name: str) -> bool:
+        """Whether a field of this name is secret, wherever it stands."""
         if self._names and plain_name(name) in self._names:
             return True
         return self._patterns and is_secret_name(name)
@@ -168,7 +168,7 @@ class Redactor:
             return
         for name, item in items:
             below = _below(pointers, name)
-            if () in below or (isinstance(value, Mapping) and self._is_secret(name)):
+            if () in below or (isinstance(value, Mapping) and self.is_secret(name)):
                 yield item
             else:
                 yield from self._secret_items(item, below, depth + 1)
@@ -240,43 +240,6 @@ class Redactor:
 
 class RedactedError(Exception):
     """Stands for an exception whose own text could not be freed of secrets."""
-
-
-class RedactingFilter(logging.Filter):
-    """A logging filter that takes secrets out of a record: message, arguments, extras, traceback.
-
-    Add it to handlers, not to loggers: a logger's filter does not see its children's records.
-
-    >>> handler = logging.StreamHandler()
-    >>> handler.addFilter(RedactingFilter(Redactor()))
-    """
-
-    def __init__(self, redactor: Redactor) -> None:
-        super().__init__()
-        self.redactor = redactor
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Change the record in place; never drops one."""
-        try:
-            message = record.getMessage()
-        except Exception:
-            message = f"{record.msg!r} {record.args!r}"
-        record.msg, record.args = self.redactor.text(message), None
-        if record.exc_info and record.exc_info[1] is not None:
-            record.exc_text = self.redactor.traceback_text(record.exc_info[1])
-            record.exc_info = None
-        elif record.exc_text:
-            record.exc_text = self.redactor.text(record.exc_text)
-        if record.stack_info:
-            record.stack_info = self.redactor.text(record.stack_info)
-        for name, value in list(vars(record).items()):
-            if name not in _RECORD_FIELDS:
-                secret = self.redactor._is_secret(name)
-                record.__dict__[name] = self.redactor.mask if secret else self.redactor.value(value)
-        return True
-
-
-_RECORD_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
 def _known(values: Iterable[str], ways: Any) -> re.Pattern[str] | None:

@@ -87,6 +87,13 @@ def _close_draft7(document: Document, schema: dict[str, Any], others: list[dict[
 
 
 def _describes_object(document: Document, schema: dict[str, Any]) -> bool:
+    known = document.describes.get(id(schema))
+    if known is None:
+        known = document.describes[id(schema)] = _speaks_of_object(document, schema)
+    return known
+
+
+def _speaks_of_object(document: Document, schema: dict[str, Any]) -> bool:
     if ref_siblings_count(document, schema):
         types = schema.get("type")
         if types is not None:
@@ -97,6 +104,9 @@ def _describes_object(document: Document, schema: dict[str, Any]) -> bool:
 
 
 def _names_fields(document: Document, schema: dict[str, Any]) -> bool:
-    if ref_siblings_count(document, schema) and _NAMING & schema.keys():
-        return True
-    return any(_names_fields(document, other) for other in in_place(document, schema))
+    known = document.names.get(id(schema))
+    if known is None:
+        own = ref_siblings_count(document, schema) and bool(_NAMING & schema.keys())
+        known = own or any(_names_fields(document, other) for other in in_place(document, schema))
+        document.names[id(schema)] = known
+    return known

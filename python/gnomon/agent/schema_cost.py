@@ -17,30 +17,47 @@ member holds for it:
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from typing import Any
 
 from .schema_keywords import positions
-from .schema_refs import Document, in_place, ref_siblings_count, refuse
+from .schema_refs import Document, always_in_place, ref_siblings_count, refuse
 
 WAYS_MAX = 5_000
+EDGES_MAX = 100_000
+CHAIN_MAX = 100
 
 _Edges = list[tuple[int, int]]  # (schema, how often)
+_Key = str | int | None
+_Own = tuple[str, _Key, frozenset[Any], int]
+# What judges children of many names: (family, the names it leaves to others, schema, how often).
+_Wide = tuple[str, frozenset[Any], int, int]
 
 
-def check_cost(document: Document, depth: int) -> None:
-    """Raise SchemaError if some value within `depth` can be judged in more than 5,000 ways."""
+def check_cost(document: Document, depth: int) -> int:
+    """In how many ways one value within `depth` can be judged; SchemaError if more than 5,000.
+
+    The computation itself is bounded: by the chain of references for one value, and by the number
+    of edges between schemas.
+    """
     groups = _Groups(document)
     root = id(document.root)
     children: dict[int, list[_Edges]] = {}
     stack = [root]
+    edges_count = 0
     while stack:
         schema = stack.pop()
         if schema not in children:
             children[schema] = groups.children(schema)
+            edges_count += sum(map(len, children[schema]))
+            if edges_count > EDGES_MAX:
+                _refuse(document, schema)
             stack.extend(target for edges in children[schema] for target, _ in edges)
     ways = {schema: groups.size(schema) for schema in children}
+    most = 1
     for _ in range(depth):
-        if max(ways.values()) > WAYS_MAX:
+        most = max(most, *ways.values())
+        if most > WAYS_MAX:
             _refuse(document, max(ways, key=lambda schema: ways[schema]))
         next_ways = {
             schema: max(
@@ -50,8 +67,9 @@ def check_cost(document: Document, depth: int) -> None:
             for schema, found in children.items()
         }
         if next_ways == ways or not any(next_ways.values()):
-            return
+            break
         ways = next_ways
+    return most
 
 
 def _refuse(document: Document, schema: int) -> None:
@@ -70,6 +88,7 @@ class _Groups:
         self.document = document
         self._members: dict[int, Counter[int]] = {}
         self._open: set[int] = set()
+        self._children: dict[int, list[_Own]] = {}
 
     def size(self, schema: int) -> int:
         return sum(self.members(schema).values())
@@ -84,12 +103,23 @@ class _Groups:
             path = document.nodes[schema].path
             message = "refers back to itself for the same value"
             raise refuse(path, "ref-loop", message, "let the reference pass through a property")
+        if len(self._open) > CHAIN_MAX:
+            path = document.nodes[schema].path
+            message = f"lies at the end of more than {CHAIN_MAX} references for the same value"
+            raise refuse(path, "schema-cost", message, "refer to it directly")
         self._open.add(schema)
         counts = Counter({schema: 1})
-        for other in in_place(document, document.nodes[schema].schema):
+        for other in always_in_place(document, document.nodes[schema].schema):
             counts.update(self.members(id(other)))
             if sum(counts.values()) > WAYS_MAX:
                 _refuse(document, schema)
+        # One of them is followed; the largest count of each member bounds them all.
+        followed: Counter[int] = Counter()
+        for choice in document.choices.get(schema, ()):
+            followed |= self.members(id(choice))
+        counts.update(followed)
+        if sum(counts.values()) > WAYS_MAX:
+            _refuse(document, schema)
         self._open.discard(schema)
         self._members[schema] = counts
         return counts
@@ -97,47 +127,54 @@ class _Groups:
     def children(self, schema: int) -> list[_Edges]:
         """For each kind of child that can be told apart, the schemas that judge it."""
         exact: dict[tuple[str, Any], Counter[int]] = defaultdict(Counter)
-        # (family, the names it leaves to others, edges): what judges children of many names.
-        wide: list[tuple[str, frozenset[Any], Counter[int]]] = []
+        wide: list[_Wide] = []
         for member, times in self.members(schema).items():
-            inner = self.document.nodes[member].schema
-            if not ref_siblings_count(self.document, inner):
-                continue
-            named = {
-                "property": frozenset(_named(inner, "properties")),
-                "item": frozenset(_named(inner, "prefixItems", "items")),
-            }
-            for position in positions(inner):
-                if position.kind != "child" or not isinstance(position.schema, dict):
-                    continue
-                family, key = _label(position.keyword, position.key)
-                edge = Counter({id(position.schema): times})
+            for family, key, left, target in self._own(member):
                 if key is not None:
-                    exact[family, key].update(edge)
+                    exact[family, key][target] += times
                 else:
-                    rest = position.keyword not in {"patternProperties", "contains"}
-                    wide.append((family, named.get(family, _NONE) if rest else _NONE, edge))
-        return self._combined(exact, wide)
+                    wide.append((family, left, target, times))
+        return _combined(exact, wide)
 
-    @staticmethod
-    def _combined(
-        exact: dict[tuple[str, Any], Counter[int]],
-        wide: list[tuple[str, frozenset[Any], Counter[int]]],
-    ) -> list[_Edges]:
-        found = []
-        for (family, key), edges in exact.items():
-            total = Counter(edges)
-            for other, left, more in wide:
-                if other == family and key not in left:
-                    total.update(more)
-            found.append(list(total.items()))
-        for family in {family for family, _, _ in wide}:
-            total = Counter()
-            for other, _, more in wide:
-                if other == family:
-                    total.update(more)
-            found.append(list(total.items()))
+    def _own(self, schema: int) -> list[_Own]:
+        found = self._children.get(schema)
+        if found is None:
+            inner = self.document.nodes[schema].schema
+            is_read = ref_siblings_count(self.document, inner)
+            found = self._children[schema] = list(_own_children(inner)) if is_read else []
         return found
+
+
+def _own_children(schema: dict[str, Any]) -> Iterator[_Own]:
+    """The schemas that this one holds for children: (family, the one child, names left, schema)."""
+    named = {
+        "property": frozenset(_named(schema, "properties")),
+        "item": frozenset(_named(schema, "prefixItems", "items")),
+    }
+    for position in positions(schema):
+        if position.kind == "child" and isinstance(position.schema, dict):
+            family, key = _label(position.keyword, position.key)
+            takes_rest = position.keyword not in {"patternProperties", "contains"}
+            left = named.get(family, _NONE) if takes_rest else _NONE
+            yield family, key, left, id(position.schema)
+
+
+def _combined(exact: dict[tuple[str, Any], Counter[int]], wide: list[_Wide]) -> list[_Edges]:
+    """What judges each named child, and what judges any other."""
+    found = []
+    for (family, key), edges in exact.items():
+        total = Counter(edges)
+        for other, left, target, times in wide:
+            if other == family and key not in left:
+                total[target] += times
+        found.append(list(total.items()))
+    for family in {family for family, _, _, _ in wide}:
+        total = Counter()
+        for other, _, target, times in wide:
+            if other == family:
+                total[target] += times
+        found.append(list(total.items()))
+    return found
 
 
 _NONE: frozenset[Any] = frozenset()

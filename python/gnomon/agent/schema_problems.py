@@ -6,21 +6,56 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import jsonschema_rs
+
 from .problems import PROBLEMS_MAX, Problem, pointer, shortened
 from .schema_closed import STRICT_INTEGER
+from .schema_patterns import shown_pattern
 
 BRANCHES_SHOWN = 3
-DOCUMENT_TYPES = {"string": str, "integer": int, "number": (int, float), "boolean": bool}
+COST_MAX = 20_000
+# With one of these the fields of the root are not only those of `properties`.
+_NAMES_MORE = frozenset(
+    {
+        *("additionalProperties", "unevaluatedProperties", "patternProperties", "$ref"),
+        *("allOf", "anyOf", "oneOf", "if", "dependentSchemas", "dependencies", "$dynamicRef"),
+    }
+)
+DOCUMENT_TYPES: dict[str, Any] = {
+    "string": str,
+    "integer": int,
+    "number": (int, float),
+    "boolean": bool,
+}
 
 
-def problems_of(validator: Any, value: Any) -> list[Problem]:
-    """The first 20 problems that the validator has with the value."""
+def problems_of(validator: Any, value: Any, cost: int, *, has_choices: bool) -> list[Problem]:
+    """The first 20 problems that the validator has with the value.
+
+    `cost` bounds how many judgements there can be. The validator collects every error before it
+    shows one, and every branch of an `anyOf` with it, so beyond a limit fewer are asked for.
+    """
+    if cost <= COST_MAX:
+        errors = validator.iter_errors(value)
+    elif not has_choices:
+        errors = _first_error(validator, value)
+    else:
+        message = "breaks the schema, and is too large to say where"
+        return [Problem("", "schema", message, "send a smaller value to learn what is wrong")]
     found: list[Problem] = []
-    for error in validator.iter_errors(value):
+    for error in errors:
         found.extend(_problems(error, ()))
         if len(found) >= PROBLEMS_MAX:
             break
     return list(dict.fromkeys(found))[:PROBLEMS_MAX]
+
+
+def _first_error(validator: Any, value: Any) -> list[Any]:
+    try:
+        validator.validate(value)
+    except jsonschema_rs.ValidationError as error:
+        return [error]
+    return []
 
 
 def _problems(error: Any, prefix: tuple[str | int, ...]) -> list[Problem]:
@@ -95,7 +130,7 @@ _SENTENCES: dict[str, _Sentence] = {
     "maxProperties": lambda k: (f"has more than {_limit(k)} fields", "send fewer fields"),
     "uniqueItems": lambda k: ("holds an item twice", "send each item once"),
     "pattern": lambda k: (
-        f"does not match the pattern {shortened(k.pattern, 200)}",
+        f"does not match the pattern {shortened(shown_pattern(k.pattern), 200)}",
         "send a text that matches it",
     ),
     "format": lambda k: (f"is no {k.format}", f"send a {k.format}"),
@@ -122,22 +157,7 @@ def document_error(arguments: dict[str, Any], schema: dict[str, Any]) -> str | N
     properties = schema.get("properties", {})
     missing = set(schema.get("required", [])) - arguments.keys()
     extra = arguments.keys() - properties.keys()
-    if any(
-        k in schema
-        for k in (
-            "additionalProperties",
-            "patternProperties",
-            "allOf",
-            "anyOf",
-            "oneOf",
-            "$ref",
-            "if",
-            "unevaluatedProperties",
-            "dependentSchemas",
-            "dependencies",
-            "$dynamicRef",
-        )
-    ):
+    if _NAMES_MORE & schema.keys():
         extra = set()
     if missing or extra:
         return f"missing={sorted(missing)}, extra={sorted(extra)}"

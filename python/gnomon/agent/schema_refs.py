@@ -46,7 +46,13 @@ class Document:
     resources: dict[str, dict[str, Any]] = field(default_factory=dict)
     anchors: dict[str, dict[str, Any]] = field(default_factory=dict)
     dynamic: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    # What a `$ref` leads to, and the schemas of which a `$dynamicRef` leads to one.
     targets: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
+    choices: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
+    # Whether a schema, alone or with those that judge the same value, describes an object at all,
+    # and whether it names fields: computed once, before anything is closed.
+    describes: dict[int, bool] = field(default_factory=dict)
+    names: dict[int, bool] = field(default_factory=dict)
 
     def node(self, schema: dict[str, Any]) -> Node:
         """The node of a schema object of this document."""
@@ -73,11 +79,10 @@ def read_document(root: dict[str, Any], dialect: Dialect, *, is_strict: bool) ->
     _collect(document)
     refs = 0
     for node in document.nodes.values():
-        for keyword in ("$ref", "$dynamicRef"):
+        for keyword, found in (("$ref", document.targets), ("$dynamicRef", document.choices)):
             if keyword in node.schema:
                 refs += 1
-                found = _resolved(document, node, keyword)
-                document.targets.setdefault(id(node.schema), []).extend(found)
+                found[id(node.schema)] = _resolved(document, node, keyword)
     if refs > REFS_MAX:
         message = f"has {refs} references, more than {REFS_MAX}"
         raise refuse((), "schema-size", message, "split the tool or simplify its schema")
@@ -186,8 +191,8 @@ def _resolved(document: Document, node: Node, keyword: str) -> list[dict[str, An
         message = "points to no schema of this document"
         raise refuse(where, keyword, message, "correct the reference")
     found = [target] if isinstance(target, dict) else []
-    if keyword == "$dynamicRef" and fragment:
-        found += [s for s in document.dynamic.get(fragment, []) if s is not target]
+    if keyword == "$dynamicRef" and found and found[0].get("$dynamicAnchor") == fragment:
+        found += [s for s in document.dynamic[fragment] if s is not target]
     return found
 
 
@@ -210,7 +215,13 @@ def ref_siblings_count(document: Document, schema: dict[str, Any]) -> bool:
 
 
 def in_place(document: Document, schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The schemas that judge the same value as `schema`."""
+    """The schemas that judge the same value as `schema`, or may."""
+    yield from always_in_place(document, schema)
+    yield from document.choices.get(id(schema), ())
+
+
+def always_in_place(document: Document, schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The same without those that a `$dynamicRef` may lead to."""
     yield from document.targets.get(id(schema), ())
     if ref_siblings_count(document, schema):
         for position in positions(schema):

@@ -1,4 +1,4 @@
-"""How a secret looks in a text: the shapes of common credentials, and every form of a known value."""
+"""How a secret looks in a text: the shapes of credentials, and every form of a known value."""
 
 from __future__ import annotations
 
