@@ -94,16 +94,19 @@ class Model:
         self.effects = 0
         self.answer: Any = None  # the terminal answer, once there is one
         self.needs_approval = needs_approval
+        self.approval_fits = False
         self.cancel_asked = False
 
     def starts(self) -> bool:
         """Whether a dispatch now starts the tool."""
-        ready = {"not_executed", "approved" if self.needs_approval else "none"}
-        return self.status in ready
+        if self.needs_approval:
+            return self.approval_fits and self.status in ("approved", "not_executed")
+        return self.status in ("none", "not_executed")
 
     def dispatch(self, plan: Plan) -> None:
-        if self.status in ("none", "expired") and self.needs_approval:
-            self.status = "awaiting_approval"
+        if self.needs_approval and not self.approval_fits:
+            if self.status in ("none", "expired", "not_executed"):
+                self.status = "awaiting_approval"
             return
         if not self.starts() or plan.crash in ("before_claim", "in_claim_tx"):
             return
@@ -312,12 +315,14 @@ class RuntimeMachine(RuleBasedStateMachine):
         approvals = self.processes[place][1].approvals
         (approvals.approve if approve else approvals.deny)(row.approval_id or "", by="boss")
         model.status = "approved" if approve else "denied"
+        model.approval_fits = approve
 
     @rule()
     def expire(self) -> None:
         self.time += TTL
         self.processes[0][1].approvals.expire()
         model = self.models["op-2"]
+        model.approval_fits = False
         if model.status in ("awaiting_approval", "approved"):
             model.status = "expired"
 

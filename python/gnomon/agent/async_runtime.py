@@ -280,7 +280,6 @@ async def _call_in_thread(run: Run) -> Ran:
     try:
         with anyio.move_on_after(run.timeout):
             await ended.wait()
-    except BaseException:
-        worker.abandon()
-        raise
+    except BaseException as error:
+        return worker.interrupted(error)
     return worker.abandon() or TimedOut(abandoned=True)

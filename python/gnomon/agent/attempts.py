@@ -65,8 +65,15 @@ class Attempts:
         if self._keeper is None and self._beats:
             with self._lock:
                 if self._keeper is None and not self._closed:
-                    self._keeper = LeaseKeeper(self, "heartbeat", self._lease / 3)
+                    self._keeper = self._new_keeper()
         return running
+
+    def _new_keeper(self) -> LeaseKeeper | None:
+        try:
+            return LeaseKeeper(self, "heartbeat", self._lease / 3)
+        except RuntimeError as error:  # no thread left: the lease may run out, the result counts
+            self._observer.emit("lease.failed", error=type(error).__name__)
+            return None
 
     def finish(self, running: Running) -> None:
         """Forget an attempt."""
@@ -83,9 +90,12 @@ class Attempts:
         """Record an outcome; None where the ledger is unreachable, and the outcome is then kept."""
         try:
             settled = self._store.settle(row.operation_id, row.owner, row.attempt, settlement)
-        except StoreUnavailable:
+        except BaseException as error:
+            # Offered again with the next heartbeat: a settlement may be repeated without harm.
             self._unrecorded[row.operation_id, row.attempt] = (row, settlement)
-            return None
+            if isinstance(error, StoreUnavailable):
+                return None
+            raise
         event = "operation.settled"
         if not settled.applied and settlement.status is not OperationStatus.NEEDS_RECONCILE:
             event = "operation.late_conflict"

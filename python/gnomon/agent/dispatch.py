@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .effects import Do, Effect, Enter, NotStarted, Ran, Sleep, TimedOut
+from .effects import Do, Effect, Enter, NotStarted, Raised, Ran, Sleep, TimedOut
 from .errors import ApprovalMismatch, OperationConflict
 from .operations import crash_point
 from .outcome import (
@@ -21,6 +21,7 @@ from .outcome import (
     recorded_answer,
 )
 from .records import (
+    Approval,
     Claim,
     ClaimReason,
     ClaimResult,
@@ -111,6 +112,8 @@ class Dispatch:
             shown = self.prepared.approval_digest or core.approval_digest(request)
             return (yield from self._execute(core.claim(request, approval_digest=shown)))
         if row.status is _S.NOT_EXECUTED and row.cancel_requested_at is None:
+            if not (yield from self._still_approved(row)):
+                return (yield from self._ask_approval())
             return (yield from self._execute(core.claim(request, retry_attempt=row.attempt)))
         return (yield from self._recorded(row))
 
@@ -179,6 +182,16 @@ class Dispatch:
             return (yield from self._execute(core.claim(request, approval_digest=digest)))
         return self._answer(row, recorded_answer(row))
 
+    def _still_approved(self, row: Operation) -> Generator[Effect, Any, bool]:
+        """Whether another attempt is within the delegated risk, or within the approval used."""
+        if self.prepared.approval_digest is None:
+            return True
+        approval: Approval | None = yield Do(self.core.store.get_approval, (row.approval_id or "",))
+        if approval is None or approval.request_digest != self.prepared.approval_digest:
+            return False
+        now: float = yield Do(self.core.store.now)
+        return now < approval.expires_at
+
     def _execute(self, claim: Claim) -> Steps:
         """Claim, run and settle, again while an attempt proves not to have executed."""
         core, prepared = self.core, self.prepared
@@ -191,6 +204,7 @@ class Dispatch:
                 crash_point("before_claim")
                 won: ClaimResult = yield Do(core.store.claim, (claim,))
                 if not won.won:
+                    slot.release()  # waiting for somebody else's result takes no place
                     return (yield from self._lost(won))
                 attempts += 1
                 row, outcome, slot = yield from self._attempt(won.operation, slot)
@@ -222,9 +236,7 @@ class Dispatch:
     def _attempt(
         self, row: Operation, slot: Slot
     ) -> Generator[Effect, Any, tuple[Operation, Outcome, Slot]]:
-        """One won claim to its recorded outcome; the slot comes back empty if a late tool keeps
-        it.
-        """
+        """One won claim to its recorded outcome; an abandoned tool keeps the slot."""
         core, prepared = self.core, self.prepared
         running = core.attempts.start(row)
         called = False
@@ -245,7 +257,7 @@ class Dispatch:
                     called = True
                     ran: Ran = yield run
                     self.executed = self.executed or not isinstance(ran, NotStarted)
-                    if isinstance(ran, TimedOut) and ran.abandoned:
+                    if isinstance(ran, (TimedOut, Raised)) and ran.abandoned:
                         slot = Slot()
                     crash_point("after_return")
                     outcome = prepared.entry.outcome(ran, row.operation_id, prepared.arguments)

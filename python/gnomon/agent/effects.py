@@ -83,9 +83,9 @@ class ToolContext:
 class Run(NamedTuple):
     """Start the tool. This is the one effect that acts outside; it is yielded once per won claim.
 
-    The answer is Returned, Raised, NotStarted or TimedOut, never an exception thrown in. After
-    TimedOut with ``abandoned`` the driver calls ``late`` with Returned or Raised when the tool
-    ends after all, and then releases ``slot``; in every other case the core releases it.
+    The answer is Returned, Raised, NotStarted or TimedOut, never an exception thrown in. Where it
+    says ``abandoned``, the driver calls ``late`` with Returned or Raised when the tool ends after
+    all, and then releases ``slot``; in every other case the core releases it.
     """
 
     tool: Tool
@@ -103,9 +103,13 @@ class Returned(NamedTuple):
 
 
 class Raised(NamedTuple):
-    """The tool ended by an exception, also by one that is not an Exception."""
+    """The tool ended by an exception, also by one that is not an Exception.
+
+    ``abandoned``: the wait for the tool ended so, and the tool itself still runs, as in TimedOut.
+    """
 
     error: BaseException
+    abandoned: bool = False
 
 
 class NotStarted(NamedTuple):

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from .errors import UnknownOperation
 from .operations import crash_point
 from .records import (
+    MAY_ASK,
     Approval,
     ApprovalStatus,
     ClaimReason,
@@ -21,7 +22,6 @@ from .records import (
 R = TypeVar("R", Approval, Operation, OperationRequest)
 _S = OperationStatus
 _A = ApprovalStatus
-_MAY_ASK = frozenset({_S.AWAITING_APPROVAL, _S.APPROVED, _S.EXPIRED})
 
 
 def changed(record: R, **fields: Any) -> R:
@@ -53,7 +53,7 @@ class MemoryApprovals(ABC):
             row = self._rows.get(request.operation_id)
             old = None
             if row is not None:
-                if row.status not in _MAY_ASK or not row.same_request(request):
+                if row.status not in MAY_ASK or not row.same_request(request):
                     return row, None
                 old = self._approvals[row.approval_id] if row.approval_id else None
                 if old is not None and old.fits(approval.request_digest, now):

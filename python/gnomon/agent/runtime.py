@@ -221,7 +221,6 @@ def _call_with_timeout(run: Run, timeout: float) -> Ran:
         return Raised(NotExecuted("no thread could be started", retryable=True))
     try:
         ended.wait(timeout)
-    except BaseException:
-        worker.abandon()
-        raise
+    except BaseException as error:
+        return worker.interrupted(error)
     return worker.abandon() or TimedOut(abandoned=True)
