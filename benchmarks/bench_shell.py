@@ -2,9 +2,9 @@
 
 bench_shell.py [MEGABYTES] [--kind library|zipf]   default: 100 of library
 
-library: the sources and documentation that Python's standard library brings, and /usr/share/doc where
-it is there, repeated with every repetition's identifiers changed, so that the vocabulary grows as
-it does in real collections. zipf: seeded random words. Files are 20 to 60 kB.
+library: the sources and documentation that Python's standard library brings, and /usr/share/doc
+where it is there; each repetition after the first has a tenth of its words renamed, so that the
+vocabulary grows as it does in real collections. zipf: seeded random words. A file is 40 kB or more.
 
 Before anything is timed, the answers of a small index are compared with the reference by ==. Times
 and memory are those of child processes, started as a user starts them.
@@ -41,7 +41,7 @@ FILE_BYTES = 40_000
 
 
 def library_texts(seed: int) -> Iterator[str]:
-    """Texts of this machine, without end; each pass after the first renames a tenth of the words."""
+    """Texts of this machine, without end; each pass after the first renames a tenth of words."""
     folders = [Path(sysconfig.get_paths()["stdlib"]), Path("/usr/share/doc")]
     files = sorted(
         path
@@ -166,7 +166,8 @@ def main() -> None:
         assert peak > before * 1024, "the peak is not that of the index command"
         warm, processes, opening = search_times(index)
     what = f"{text_bytes / 1e6:.0f} MB of {options.kind} text"
-    detail = {"cores": len(os.sched_getaffinity(0)), **summary}
+    counts = ("documents", "passages", "tokens", "terms", "megabytes", "seconds")
+    detail = {name: summary[name] for name in counts} | {"cores": len(os.sched_getaffinity(0))}
     rows = [
         {"what": f"index {what}", "value": summary["megabytes_per_s"], "unit": "MB/s"} | detail,
         {"what": "index, peak memory", "value": peak / text_bytes, "unit": "x the text"},

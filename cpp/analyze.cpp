@@ -10,6 +10,7 @@ namespace {
 #include "unicode_tables.inc"
 
 constexpr std::uint16_t kIdentifier = kWord | kUnderscore;
+constexpr std::uint16_t kBigrams = kCjk | kExtra;
 
 template <class Unit>
 inline std::uint16_t class_of(Unit code) {
@@ -70,8 +71,8 @@ class Tokenizer {
     void standard() {
         for (std::size_t at = 0; at < length_;) {
             const std::uint16_t bits = class_of(cased_[at]);
-            if (bits & (kCjk | kExtra)) {
-                at = bigrams < kCjk | kExtra > (at);
+            if (bits & kBigrams) {
+                at = bigrams<kBigrams>(at);
             } else if (bits & kIdentifier) {
                 at = identifier(at);
             } else {
@@ -81,9 +82,7 @@ class Tokenizer {
     }
 
   private:
-    static bool in_identifier(std::uint16_t bits) {
-        return (bits & kIdentifier) && !(bits & (kCjk | kExtra));
-    }
+    static bool in_identifier(std::uint16_t bits) { return (bits & kIdentifier) && !(bits & kBigrams); }
 
     void emit(std::size_t start, std::size_t end) {
         constexpr std::size_t kBytesMax = sizeof(Unit) == 1 ? 2 : sizeof(Unit) == 2 ? 3 : 4;

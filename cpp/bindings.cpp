@@ -3,6 +3,9 @@
 
 #include <pybind11/stl.h>
 
+#include <algorithm>
+#include <string>
+
 #include "cpu.hpp"
 #include "parallel.hpp"
 

@@ -3,7 +3,7 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
-#include <cstring>
+#include <algorithm>
 
 #include "bindings.hpp"
 #include "bm25_search.hpp"
@@ -97,10 +97,11 @@ void add_ids(Bm25Builder& builder, const U32Array& ids, const I64Array& offsets)
 void add_matches(Bm25Builder& builder, const py::list& documents, const py::dict& query_terms) {
     for (std::size_t place = 0; place < documents.size(); ++place) {
         const py::object tokens = token_sequence(documents[place], "documents", place);
-        const Py_ssize_t n = PySequence_Fast_GET_SIZE(tokens.ptr());
-        for (Py_ssize_t i = 0; i < n; ++i) {
-            PyObject* const id =
-                PyDict_GetItemWithError(query_terms.ptr(), PySequence_Fast_GET_ITEM(tokens.ptr(), i));
+        // A token's own __hash__ and __eq__ run in the look-up and may change the list: its length is read
+        // anew each time, and the token is held meanwhile.
+        for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(tokens.ptr()); ++i) {
+            const auto token = py::reinterpret_borrow<py::object>(PySequence_Fast_GET_ITEM(tokens.ptr(), i));
+            PyObject* const id = PyDict_GetItemWithError(query_terms.ptr(), token.ptr());
             if (id != nullptr)
                 builder.add_term(static_cast<std::uint32_t>(PyLong_AsUnsignedLong(id)));
             else if (PyErr_Occurred() != nullptr)
@@ -145,6 +146,7 @@ std::span<const std::uint32_t> term_span(const Bm25Index& index, const U32Array&
 py::tuple search_many(const Bm25Index& index, const U32Array& terms, const I64Array& offsets, std::size_t k,
                       double k1, double b, std::size_t threads, std::string_view level) {
     const std::span<const std::uint32_t> flat = term_span(index, terms);
+    require(offsets.size() > 0, "offsets of the queries must start with 0");
     const std::int64_t* const starts = offsets.data();
     const std::size_t n = static_cast<std::size_t>(offsets.size() - 1);
     for (std::size_t q = 0; q <= n; ++q)
@@ -195,7 +197,8 @@ F64Array score_all(const Bm25Index& index, const U32Array& terms, double k1, dou
 }  // namespace
 
 void register_bm25(py::module_& module) {
-    py::class_<Bm25Builder>(module, "Bm25Builder", "Collects documents; finish() makes the index.")
+    py::class_<Bm25Builder>(module, "Bm25Builder", py::is_final(),
+                            "Collects documents; finish() makes the index.")
         .def(py::init<bool>(), py::arg("with_vocabulary"))
         .def("add_tokens", &add_tokens, py::arg("documents"))
         .def("add_texts", &add_texts, py::arg("cased"), py::arg("lowered"), py::arg("preset"))
@@ -205,7 +208,8 @@ void register_bm25(py::module_& module) {
         .def_property_readonly("n_tokens", &Bm25Builder::n_tokens)
         .def("finish", &Bm25Builder::finish, py::call_guard<py::gil_scoped_release>());
 
-    py::class_<Bm25Index, std::shared_ptr<Bm25Index>>(module, "Bm25Index", "One immutable BM25 segment.")
+    py::class_<Bm25Index, std::shared_ptr<Bm25Index>>(module, "Bm25Index", py::is_final(),
+                                                      "One immutable BM25 segment.")
         .def_property_readonly("n_docs", &Bm25Index::n_docs)
         .def_property_readonly("n_tokens", &Bm25Index::n_tokens)
         .def_property_readonly("n_terms", &Bm25Index::n_terms)

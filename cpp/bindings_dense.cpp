@@ -115,7 +115,7 @@ py::array_t<std::int64_t> select(const F64Array& relevance, const F64Array& simi
 void register_dense(py::module_& module) {
     module.def("dense_top_k", &top_k, py::arg("vectors"), py::arg("queries"), py::arg("metric"), py::arg("k"),
                py::arg("on_zero") = "zero", py::arg("threads") = 0, py::arg("level") = "");
-    py::class_<DenseIndex, std::shared_ptr<DenseIndex>>(module, "DenseIndex",
+    py::class_<DenseIndex, std::shared_ptr<DenseIndex>>(module, "DenseIndex", py::is_final(),
                                                         "A float32 matrix ready to search.")
         .def(py::init(&make_index), py::arg("vectors"), py::arg("metric"), py::arg("on_zero") = "zero",
              py::arg("threads") = 0, py::arg("level") = "")

@@ -111,13 +111,9 @@ std::uint32_t crc32c_of(const py::buffer& data, std::uint32_t seed) {
     return crc32c(bytes.data(), bytes.size(), seed);
 }
 
-// pybind11's own metaclass serves static properties, which these classes have not; with `type` the stub is
-// true.
-py::metaclass plain_type() { return py::metaclass(reinterpret_cast<PyObject*>(&PyType_Type)); }
-
 void register_writer(py::module_& module) {
     py::class_<ContainerWriter>(
-        module, "ContainerWriter", plain_type(), py::is_final(),
+        module, "ContainerWriter", py::is_final(),
         "Writes one container file: named, typed, checksummed sections.\n\n"
         "The file must not exist (FileExistsError). Until finish() it opens nowhere, and a\n"
         "writer that is dropped before finish() removes it. Element types: uint8, uint16,\n"
@@ -143,7 +139,7 @@ void register_writer(py::module_& module) {
 void register_reader(py::module_& module) {
     // Every member of Container is const; the cast gives pybind11 the holder type that it can pass on.
     py::class_<Container, std::shared_ptr<Container>>(
-        module, "Container", plain_type(), py::is_final(),
+        module, "Container", py::is_final(),
         "An open container file, mapped into memory.\n\n"
         "Opening checks header and table (CorruptIndex); the data is checked when it is first touched.")
         .def(py::init([](const std::filesystem::path& path) {

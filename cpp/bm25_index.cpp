@@ -10,7 +10,8 @@ namespace gnomon {
 
 namespace {
 constexpr std::uint32_t kMost = std::numeric_limits<std::uint32_t>::max();
-}
+constexpr double kMostK1 = 1e100;
+}  // namespace
 
 Postings Bm25Index::postings(std::uint64_t term) const {
     starts_.ensure(term, 2);
@@ -39,8 +40,9 @@ void Bm25Index::check_term(std::uint64_t term, std::uint64_t first, std::uint64_
 }
 
 std::shared_ptr<const Bm25Scoring> Bm25Index::scoring(bm25::Params params) const {
-    if (!(params.k1 >= 0.0) || !std::isfinite(params.k1))
-        throw InvalidInput("k1 must be a finite number >= 0, got " + std::to_string(params.k1));
+    // Beyond kMostK1 weight and norm may both overflow to infinity, and their quotient is no number.
+    if (!(params.k1 >= 0.0 && params.k1 <= kMostK1))
+        throw InvalidInput("k1 must lie between 0 and 1e100, got " + std::to_string(params.k1));
     if (!(params.b >= 0.0 && params.b <= 1.0))
         throw InvalidInput("b must lie between 0 and 1, got " + std::to_string(params.b));
     const std::lock_guard<std::mutex> guard(scoring_lock_);
@@ -97,14 +99,13 @@ void Bm25Index::verify() const {
         const Postings list = postings(term);
         expected += list.docs.size();
         for (const std::uint32_t tf : list.tfs) tokens += tf;
-        if (vocabulary_ && vocabulary_->find(vocabulary_->term(static_cast<std::uint32_t>(term))) != term)
-            throw CorruptIndex("vocabulary: term " + std::to_string(term) + " does not lead back to itself");
     }
     std::uint64_t length = 0;
     lengths_.ensure_all();
     for (const std::uint32_t dl : lengths_.span()) length += dl;
     if (expected != n_postings() || tokens != n_tokens_ || length != n_tokens_)
         throw CorruptIndex("postings: term frequencies, document lengths and the token count disagree");
+    if (vocabulary_) vocabulary_->verify();
 }
 
 Bm25Builder::Bm25Builder(bool with_vocabulary) : with_vocabulary_(with_vocabulary) {}

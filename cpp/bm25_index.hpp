@@ -50,7 +50,7 @@ class Bm25Index {
     std::uint64_t df(std::uint64_t term) const { return postings(term).docs.size(); }
 
     // Norms for these parameters; the last ones asked for are kept. Thread safe.
-    // Throws InvalidInput unless k1 >= 0 and finite and 0 <= b <= 1.
+    // Throws InvalidInput unless 0 <= k1 <= 1e100 and 0 <= b <= 1.
     std::shared_ptr<const Bm25Scoring> scoring(bm25::Params params) const;
 
     void write(ContainerWriter& writer) const;

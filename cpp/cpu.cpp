@@ -1,10 +1,8 @@
 #include "cpu.hpp"
 
 #include <cstdlib>
-#include <thread>
 
 #include "error.hpp"
-#include "parallel.hpp"
 
 namespace gnomon {
 namespace {
@@ -72,25 +70,6 @@ const Kernels& default_kernels() {
 
 const Kernels& kernels_named(std::string_view level) {
     return level.empty() ? default_kernels() : named(level, "level");
-}
-
-std::size_t thread_count(std::size_t threads) {
-    constexpr std::size_t kMost = 1024;
-    if (threads == 0) {
-        const char* text = std::getenv("GNOMON_THREADS");
-        if (text == nullptr || *text == '\0') {
-            const unsigned cores = std::thread::hardware_concurrency();
-            return cores == 0 ? 1 : cores;
-        }
-        char* end = nullptr;
-        const unsigned long long value = std::strtoull(text, &end, 10);
-        if (*end != '\0' || *text < '0' || *text > '9' || value == 0 || value > kMost)
-            throw InvalidInput("GNOMON_THREADS must be a whole number from 1 to 1024, got '" +
-                               std::string(text) + "'; unset it to use all cores");
-        return static_cast<std::size_t>(value);
-    }
-    if (threads > kMost) throw InvalidInput("threads must be at most 1024, got " + std::to_string(threads));
-    return threads;
 }
 
 }  // namespace gnomon

@@ -1,7 +1,6 @@
 #include "dense.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <string>
 
@@ -112,6 +111,11 @@ std::vector<std::vector<Hit>> dense_top_k(Matrix rows, const double* squares, Ma
         for (std::size_t q = 0; q < n; ++q) {
             for (std::size_t worker = 1; worker < workers; ++worker) best[0][q].merge(best[worker][q]);
             results[first + q] = best[0][q].take();
+            // Vectors were checked when they came in, so every row has a score; callers copy exactly k hits.
+            if (results[first + q].size() != k)
+                throw CorruptIndex(
+                    "dense: a score is not a number: the vectors are damaged, or were written to during the "
+                    "search; build the index again");
         }
     }
     return results;

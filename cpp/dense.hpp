@@ -39,7 +39,8 @@ struct Matrix {
 std::vector<double> checked_squares(Matrix matrix, const char* what, Metric metric, OnZero on_zero,
                                     std::size_t threads, const Kernels& kernels);
 
-// For each query the best min(k, rows) rows, best first. `squares` belong to `rows`.
+// For each query the best min(k, rows) rows, best first. `squares` belong to `rows`. Throws CorruptIndex when
+// a score is NaN, which rows that passed checked_squares() cannot give.
 std::vector<std::vector<Hit>> dense_top_k(Matrix rows, const double* squares, Matrix queries,
                                           const double* query_squares, Metric metric, std::size_t k,
                                           std::size_t threads, const Kernels& kernels);

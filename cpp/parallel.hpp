@@ -39,8 +39,9 @@ void parallel_for(std::size_t threads, std::size_t n, const Fn& fn) {
     pool.reserve(threads - 1);
     try {
         for (std::size_t worker = 1; worker < threads; ++worker) pool.emplace_back(work, worker);
-    } catch (const std::system_error&) {
-        // The system refuses more threads: those that run, and this one, do the work.
+    } catch (const std::exception&) {
+        // No more threads, or no memory for one: those that run, and this one, do the work. Thrown on, it
+        // would destroy joinable threads, which ends the process.
     }
     work(0);
     for (std::thread& thread : pool) thread.join();

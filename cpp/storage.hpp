@@ -1,8 +1,7 @@
 // One container file: named, typed, 64-byte aligned sections behind a checksummed table.
 //
-//   header   64 bytes: magic "GNOMON\0\1", format version u32, flags u32, footer offset u64, footer bytes
-//   u64,
-//            CRC-32C of the footer u32, zeros, CRC-32C of the header u32 in the last four bytes
+//   header   64 bytes: magic "GNOMON\0\1", format version u32, flags u32, footer offset u64,
+//            footer bytes u64, CRC-32C of the footer u32, zeros, CRC-32C of the header u32 in the last four
 //   sections raw little-endian arrays, one after the other, each padded with zeros to a multiple of 64 bytes
 //   footer   section count u32, 0 u32, then for each section: name (32 bytes, zero-padded), dtype u32, 0 u32,
 //            element count u64, offset u64, and one CRC-32C for each block of 64 KiB of its padded bytes

@@ -92,6 +92,14 @@ std::optional<std::uint32_t> Vocabulary::find(std::string_view text) const {
     throw CorruptIndex("vocabulary: the table has no empty slot");
 }
 
+void Vocabulary::verify() const {
+    bytes_.ensure_all();
+    slots_.ensure_all();
+    for (std::uint32_t id = 0; id < size_; ++id)
+        if (find(term(id)) != id)
+            throw CorruptIndex("vocabulary: term " + std::to_string(id) + " does not lead back to itself");
+}
+
 void Vocabulary::write(ContainerWriter& writer) const {
     writer.section("vocabulary.bytes", bytes_.span());
     writer.section("vocabulary.starts", starts_.span());

@@ -40,6 +40,8 @@ class Vocabulary {
     // Throws CorruptIndex when what it reads of a mapped file is inconsistent.
     std::optional<std::uint32_t> find(std::string_view term) const;
     std::string_view term(std::uint32_t id) const;
+    // Every byte, and that every term leads back to itself.
+    void verify() const;
 
     void write(ContainerWriter& writer) const;
     static Vocabulary open(const Container& container, std::uint64_t n_terms);

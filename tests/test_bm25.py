@@ -37,13 +37,15 @@ def test_many_windows(level: str) -> None:
         assert pairs(index.search(query, 50_000, level=level)) == everything
 
 
-def test_a_match_with_score_zero_is_a_match() -> None:
-    """idf * tf * (k1 + 1) / norm with an infinite norm is 0.0: still a document with the term."""
-    documents = [["a"], ["b"], ["a", "a"]]
-    index = gnomon.BM25Index.build(documents, k1=1.7e308)
-    hits = index.search(["a"])
-    assert pairs(hits) == reference.search(["a"], documents, 10, 1.7e308, 0.75)
-    assert sorted(hits.ids.tolist()) == [0, 2]
+def test_extreme_parameters_keep_every_match() -> None:
+    """The ends of what is allowed; beyond, weight and norm could both be infinite."""
+    documents = [["a"], ["b"], ["a", "a"], ["a"] + ["b"] * 500]
+    for k1 in (0.0, 5e-324, 1e100):
+        for b in (0.0, 1.0):
+            index = gnomon.BM25Index.build(documents, k1=k1, b=b)
+            assert pairs(index.search(["a"])) == reference.search(["a"], documents, 10, k1, b)
+    with pytest.raises(ValueError, match="k1 must lie between 0 and 1e100"):
+        gnomon.BM25Index.build(documents, k1=1.1e100)
 
 
 def test_texts_tokens_and_a_generator_agree() -> None:
@@ -129,6 +131,20 @@ def test_concurrent_searches_agree(tmp_path: Path) -> None:
     assert results == [expected] * 80
 
 
+def test_tokens_that_change_their_list_while_it_is_read() -> None:
+    class Token:
+        def __init__(self, document: list[Any]) -> None:
+            self.document = document
+
+        def __hash__(self) -> int:
+            self.document.clear()
+            return 1
+
+    document: list[Any] = []
+    document += [Token(document), *["a"] * 1000]
+    assert gnomon.bm25_scores(["a"], [document]) == [0.0]
+
+
 @pytest.mark.parametrize(
     ("build", "error", "message"),
     [
@@ -153,9 +169,10 @@ def test_concurrent_searches_agree(tmp_path: Path) -> None:
             r"ids\[1\] is a int",
         ),
         (lambda: gnomon.BM25Index.build([["a"]], ids=[2**63]), ValueError, "64 bits"),
+        (lambda: gnomon.BM25Index.build([["a"]], ids="x"), TypeError, "ids is one text"),
         (lambda: gnomon.BM25Index.build([["a"]], ids=[True]), TypeError, "bool"),
-        (lambda: gnomon.BM25Index.build([["a"]], k1=-1), ValueError, "k1 must be"),
-        (lambda: gnomon.BM25Index.build([["a"]], k1=float("nan")), ValueError, "k1 must be"),
+        (lambda: gnomon.BM25Index.build([["a"]], k1=-1), ValueError, "k1 must lie"),
+        (lambda: gnomon.BM25Index.build([["a"]], k1=float("nan")), ValueError, "k1 must lie"),
         (lambda: gnomon.BM25Index.build([["a"]], b=1.5), ValueError, "b must lie"),
         (lambda: gnomon.BM25Index.build(["a"], analyzer="nope"), ValueError, "nope"),
         (lambda: gnomon.bm25_scores("apple", [["apple"]]), TypeError, "query is a str"),

@@ -9,6 +9,8 @@ from typing import Any
 import gnomon
 import numpy as np
 import pytest
+from gnomon import _core
+from gnomon.storage import DirectoryWriter
 from hypothesis import given
 from strategies import DenseCase, dense_cases
 
@@ -87,6 +89,41 @@ def test_the_index_keeps_its_own_copy() -> None:
     index = gnomon.DenseIndex.build(rows)
     rows[:] = 7.0
     assert index.search([1.0, 0.0], 2).scores.tolist() == [1.0, 0.0]
+
+
+class Wrapper:
+    """What numpy takes for an array without a copy, as tables and tensors of other libraries."""
+
+    def __init__(self) -> None:
+        self.array = np.eye(2, dtype=np.float32)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return self.array
+
+
+def test_the_index_keeps_its_own_copy_of_what_numpy_only_wraps() -> None:
+    wrapper = Wrapper()
+    index = gnomon.DenseIndex.build(wrapper)
+    wrapper.array[:] = 7.0
+    assert index.search([1.0, 0.0], 2).scores.tolist() == [1.0, 0.0]
+
+
+@pytest.mark.parametrize("metric", ["ip", "l2"])
+def test_a_file_with_a_vector_that_is_not_a_number(tmp_path: Path, metric: str) -> None:
+    """Its checksums are right and it has no score: not a row of whatever lay in memory."""
+    code = {"ip": 2, "l2": 3}[metric]
+    with DirectoryWriter(tmp_path / "dense") as writer:
+        file = _core.ContainerWriter(writer.file("dense", "vectors"))
+        file.section("counts", np.array([2, 2, code], np.uint64))
+        file.section("vectors", np.array([np.nan, 1, 2, 3], np.float32))
+        file.section("squares", np.array([1.0, 13.0]))
+        file.finish()
+        writer.commit({"dense": {"ids": "position"}})
+    index = gnomon.DenseIndex.load(tmp_path / "dense")
+    with pytest.raises(gnomon.CorruptIndex, match="not a number"):
+        index.search([1.0, 1.0], 2)
+    with pytest.raises(gnomon.CorruptIndex, match="row 0"):
+        index.verify()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")

@@ -85,10 +85,26 @@ print([(h.ids.tolist(), h.scores.tolist()) for h in index.search_many([["a"], ["
     assert run_python(code, GNOMON_THREADS=value).stdout == run_python(code).stdout != ""
 
 
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="needs Linux")
+def test_threads_are_as_many_as_the_cores_that_the_process_may_use() -> None:
+    code = """
+import os
+from gnomon import _core
+cores = os.sched_getaffinity(0)
+assert _core.thread_count() == len(cores)
+os.sched_setaffinity(0, {min(cores)})
+assert _core.thread_count() == 1
+"""
+    done = run_python(code)
+    assert done.returncode == 0, done.stderr
+
+
 # The build itself: -ffast-math reorders additions, so it must not come in through the environment.
 
 
-@pytest.mark.parametrize("flags", ["-ffast-math", "-O2 -Ofast", "-ffp-contract=fast"])
+@pytest.mark.parametrize(
+    "flags", ["-ffast-math", "-O2 -Ofast", "-ffp-contract=fast", "-mfpmath=387"]
+)
 @pytest.mark.parametrize("variable", ["CXXFLAGS", "CFLAGS", "LDFLAGS"])
 def test_the_build_refuses_flags_that_change_bits(
     tmp_path: Path, variable: str, flags: str

@@ -61,6 +61,14 @@ def test_links_that_loop_and_paths_given_twice_are_read_once(tmp_path: Path) -> 
     assert [document.text for document in sources] == ["once"]
 
 
+def test_the_parent_of_a_linked_folder_is_not_the_folder_of_the_link(tmp_path: Path) -> None:
+    (tmp_path / "far" / "inner").mkdir(parents=True)
+    (tmp_path / "far" / "a.txt").write_text("there")
+    (tmp_path / "a.txt").write_text("here")
+    (tmp_path / "link").symlink_to(tmp_path / "far" / "inner")
+    assert [document.text for document in Sources([f"{tmp_path}/link/../a.txt"])] == ["there"]
+
+
 def test_the_text_is_exactly_that_of_the_file(tmp_path: Path) -> None:
     content = "\r\n\r\na\tb\r\nc\rd\u2028e\u0301\n\n"
     (tmp_path / "x.txt").write_bytes(content.encode())
@@ -89,6 +97,12 @@ def test_other_encodings_are_declared_or_named_and_never_guessed(tmp_path: Path)
         Options(encoding="klingon")
     with pytest.raises(ValueError, match="got 'zlib'"):
         Options(encoding="zlib")
+
+
+@pytest.mark.parametrize("codec", ["undefined", "idna", "punycode", "hex", "no-such"])
+def test_a_file_that_declares_a_strange_codec_is_reported(tmp_path: Path, codec: str) -> None:
+    (tmp_path / "x.py").write_bytes(f"# coding: {codec}\n".encode() + b"\xff..")
+    assert f"not UTF-8 (nor {codec})" in problem(tmp_path)
 
 
 def test_hostile_files_are_reported_and_the_others_read(tmp_path: Path) -> None:

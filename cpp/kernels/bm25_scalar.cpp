@@ -4,7 +4,7 @@
 
 namespace gnomon::scalar {
 
-// -0.0 as bits. A local copy through the union-free route: std::bit_cast would be a template instance here.
+// Whether an accumulator has left -0.0. Not std::bit_cast: its instance would be a weak symbol.
 static bool touched(double score) noexcept {
     std::uint64_t bits;
     __builtin_memcpy(&bits, &score, sizeof bits);

@@ -20,7 +20,7 @@ import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from gnomon import _core
+from . import _core
 
 __all__ = ["PRESETS", "Analyzer", "Span"]
 

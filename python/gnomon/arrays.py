@@ -50,7 +50,7 @@ def as_float32(value: Any, name: str) -> npt.NDArray[np.float32]:
     array = np.asarray(as_float64(value, name) if is_tensor(value) else value)
     if array.dtype.kind != "f":
         array = as_float64(array, name)
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", under="ignore"):  # also for a caller who made them errors
         return np.require(array, np.float32, ["C_CONTIGUOUS", "ALIGNED"])
 
 

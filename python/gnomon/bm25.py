@@ -37,7 +37,7 @@ def bm25_scores(
     documents
         A list of token lists; empty documents count towards N and avgdl.
     k1, b
-        k1 >= 0; b between 0 and 1.
+        k1 from 0 to 1e100; b from 0 to 1.
 
     Returns
     -------
@@ -115,7 +115,8 @@ class BM25Index:
             than fits in memory. Each document is a str (analysed), a sequence of str (tokens), or a
             sequence or array of non-negative integers (token ids); all of one kind. Or a tuple
             ``(token_ids, offsets)`` of two integer arrays, where document i is
-            ``token_ids[offsets[i]:offsets[i + 1]]``.
+            ``token_ids[offsets[i]:offsets[i + 1]]``. Memory grows with the greatest token id, so
+            number tokens from 0 up and do not pass hashes.
         ids
             As many unique str, or unique int, as documents; positions 0..N-1 when not given.
         analyzer
@@ -162,7 +163,8 @@ class BM25Index:
 
     def _tokens(self, query: Any) -> Any:
         if not isinstance(query, str):
-            return query
+            # Documents without a single token do not say whether tokens are str or ids.
+            return query if self.n_terms or isinstance(query, bytes) else [*map(str, query)]
         if self._analyzer is None:
             raise TypeError(
                 "this index was built from tokens, without an analyzer; pass the query as a "
@@ -187,6 +189,16 @@ class BM25Index:
         -------
         Hits
             ``ids`` and float64 ``scores``, score falling, then position rising.
+
+        Raises
+        ------
+        TypeError
+            A text where the index has no analyzer, tokens that are not of the index's kind, or k
+            that is not a whole number.
+        ValueError
+            k < 0, or an unknown level.
+        CorruptIndex
+            The postings of a term of the query are damaged on the disk.
 
         Examples
         --------
@@ -239,8 +251,8 @@ class BM25Index:
         Examples
         --------
         >>> import gnomon
-        >>> gnomon.BM25Index.build(["one two", "two three"]).scores("one")[1]
-        np.float64(0.0)
+        >>> gnomon.BM25Index.build(["one two", "two three"]).scores("one").tolist()
+        [0.693147..., 0.0]
         """
         terms, _ = self._terms([query])
         return self._core.scores(terms, self._k1, self._b, level or "")

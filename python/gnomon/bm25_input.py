@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain
 from typing import Any
 
@@ -39,11 +40,12 @@ def add_documents(
     if kind == "text":
         chosen = chosen or Analyzer("standard-v1")
     builder = _core.Bm25Builder(with_vocabulary=kind != "id")
+    if kind == "text":
+        _add_texts(builder, stream, chosen or Analyzer("standard-v1"))
+        return builder, chosen
     place = 0
     for batch in _batches(stream):
-        if kind == "text":
-            _add_texts(builder, batch, place, chosen or Analyzer("standard-v1"))
-        elif kind == "id":
+        if kind == "id":
             _add_ids(builder, [_id_array(doc, place + i) for i, doc in enumerate(batch)])
         else:
             builder.add_tokens(batch)
@@ -94,20 +96,36 @@ def _batches(stream: Iterator[Any]) -> Iterator[list[Any]]:
         yield batch
 
 
-def _add_texts(
-    builder: _core.Bm25Builder, batch: list[Any], place: int, analyzer: Analyzer
-) -> None:
+def _add_texts(builder: _core.Bm25Builder, stream: Iterator[Any], analyzer: Analyzer) -> None:
+    """Analyses one batch on a second thread while the caller's iterator makes the next.
+
+    At most two batches are in memory, and the builder takes them in order.
+    """
+    place = 0
+    with ThreadPoolExecutor(1) as worker:
+        running: Future[None] | None = None
+        for batch in _batches(stream):
+            _require_texts(batch, place)
+            place += len(batch)
+            if analyzer.custom:
+                builder.add_tokens([analyzer.tokens(text) for text in batch])
+                continue
+            views = [analyzer.views(text) for text in batch]
+            cased, lowered = [cased for cased, _ in views], [lowered for _, lowered in views]
+            if running is not None:
+                running.result()
+            running = worker.submit(builder.add_texts, cased, lowered, analyzer.name)
+        if running is not None:
+            running.result()
+
+
+def _require_texts(batch: list[Any], place: int) -> None:
     for i, text in enumerate(batch):
         if not isinstance(text, str):
             raise TypeError(
                 f"documents[{place + i}] is a {type(text).__name__}, but the documents before it "
                 "are str; pass one kind only"
             )
-    if analyzer.custom:
-        builder.add_tokens([analyzer.tokens(text) for text in batch])
-        return
-    views = [analyzer.views(text) for text in batch]
-    builder.add_texts([cased for cased, _ in views], [low for _, low in views], analyzer.name)
 
 
 def _id_array(document: Any, place: int) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -72,7 +73,9 @@ def cosine_topk(
     ------
     ValueError
         Shapes that do not fit, k < 0, NaN or infinity (naming the row), zero vectors with
-        ``on_zero="error"`` (naming the row).
+        ``on_zero="error"`` (naming the row), another `dtype`, an unknown `level`.
+    TypeError
+        Arguments that are not real numbers, or k that is not a whole number.
 
     Examples
     --------
@@ -83,6 +86,7 @@ def cosine_topk(
     (array([1.]), array([1]))
     """
     tensor = next((value for value in (documents, query) if is_tensor(value)), None)
+    kind = _value_dtype(dtype, "float64" if tensor is None else "float32")
     rows = as_float32(documents, "documents")
     wanted = as_float32(query, "query")
     if wanted.ndim not in (1, 2) or rows.ndim != 2 or wanted.shape[-1] != rows.shape[1]:
@@ -94,11 +98,6 @@ def cosine_topk(
     positions, scores = _core.dense_top_k(
         rows, np.atleast_2d(wanted), "cosine", best, on_zero, as_threads(threads), level or ""
     )
-    kind = np.dtype(str(dtype).removeprefix("torch.") if is_torch_dtype(dtype) else dtype or "f8")
-    if dtype is None and tensor is not None:
-        kind = np.dtype(np.float32)
-    if kind not in (np.dtype(np.float32), np.dtype(np.float64)):
-        raise ValueError(f"dtype must be float32 or float64, got {dtype}")
     values = scores.astype(kind, copy=False)
     if wanted.ndim == 1:
         values, positions = values[0], positions[0]
@@ -110,10 +109,26 @@ def cosine_topk(
     )
 
 
-def is_torch_dtype(dtype: Any) -> bool:
-    """Whether the value is a torch dtype."""
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(dtype, torch.dtype)
+def _value_dtype(dtype: Any, default: str) -> np.dtype[Any]:
+    """The dtype of the values, from a name or from a dtype of numpy or torch."""
+    if dtype is None:
+        return np.dtype(default)
+    text = str(dtype)
+    with suppress(TypeError):  # numpy knows no such type: torch.bfloat16, a misspelt name
+        kind = np.dtype(text.removeprefix("torch.") if text.startswith("torch.") else dtype)
+        if kind in (np.dtype(np.float32), np.dtype(np.float64)):
+            return kind
+    raise ValueError(f"dtype must be float32 or float64, got {dtype}")
+
+
+def _is_ours(rows: np.ndarray[Any, Any], vectors: Any) -> bool:
+    """Whether conversion made `rows` anew: only then can nobody go on writing to them.
+
+    Of tensors and of what has ``__array__`` it cannot be known.
+    """
+    if isinstance(vectors, np.ndarray):
+        return not np.may_share_memory(rows, vectors)
+    return isinstance(vectors, (list, tuple))
 
 
 class DenseIndex:
@@ -177,8 +192,8 @@ class DenseIndex:
         if rows.ndim != 2:
             raise ValueError(f"vectors must be a matrix [N, D], got shape {list(rows.shape)}")
         table = Ids.of(ids, rows.shape[0])
-        if rows is vectors or rows.base is not None or is_tensor(vectors):
-            rows = rows.copy()  # the caller may go on writing to theirs
+        if not _is_ours(rows, vectors):
+            rows = rows.copy()
         return cls(_core.DenseIndex(rows, metric, on_zero, as_threads(threads)), table)
 
     def search(

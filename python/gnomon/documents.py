@@ -149,7 +149,7 @@ def decode(
     for other in names + ([encoding] if encoding else []):
         try:
             return data.decode(other)
-        except (LookupError, UnicodeDecodeError):
+        except (LookupError, UnicodeError):  # the codec "undefined" raises the latter
             problem = UnreadableError("not UTF-8", f"nor {other}")
     raise problem
 

@@ -72,7 +72,9 @@ class PassageWriter:
         self._written = 0
         self._size = size
         self._columns = {name: array("Q") for name in ("text_end", "start", "end")}
-        self._columns |= {name: array("I") for name in ("line", "document", "crc", "document_path")}
+        self._columns |= {name: array("I") for name in ("line", "document", "crc")}
+        self._appends = [column.append for column in self._columns.values()]
+        self._columns["document_path"] = array("I")
         self._ids = _Arena()
         self._paths = _Arena()
         self._path_numbers: dict[str, int] = {}
@@ -103,13 +105,9 @@ class PassageWriter:
         data = passage.encode("utf-8", "surrogatepass")
         self._buffer += data
         self._written += len(data)
-        columns = self._columns
-        columns["text_end"].append(self._written)
-        columns["start"].append(start)
-        columns["end"].append(end)
-        columns["line"].append(min(line, 0xFFFFFFFF))
-        columns["document"].append(document)
-        columns["crc"].append(_core.crc32c(data))
+        row = (self._written, start, end, min(line, 0xFFFFFFFF), document, _core.crc32c(data))
+        for append, value in zip(self._appends, row, strict=True):
+            append(value)
         if len(self._buffer) >= _BUFFER_BYTES:
             self._flush()
 

@@ -48,6 +48,8 @@ class Ids:
         """Checks ids given by a caller. Raises ValueError or TypeError naming the entry."""
         if ids is None:
             return cls(n)
+        if isinstance(ids, (str, bytes)):
+            raise TypeError("ids is one text; pass a list of ids")
         values = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
         if len(values) != n:
             raise ValueError(f"ids has {len(values)} entries but there are {n} documents")

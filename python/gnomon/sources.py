@@ -94,7 +94,9 @@ class Sources:
         if not stat.S_ISREG(status.st_mode):  # opening a pipe would wait for ever
             self.problems.add("not a regular file", path)
             return
-        self.files[os.path.normpath(path)] = status.st_size
+        # Normal form, so that a file named twice is read once; but after a link, x/../y is not y.
+        name = path if os.pardir in path.split(os.sep) else os.path.normpath(path)
+        self.files[name] = status.st_size
 
     def _read(self, path: str) -> Iterator[Document]:
         suffix = suffix_of(path)

@@ -1,5 +1,5 @@
 from __future__ import annotations
 
-from ledgers import ledger, postgres_server, shared_ledger
+from ledgers import clock, ledger, postgres_server, shared_ledger, store
 
-__all__ = ["ledger", "postgres_server", "shared_ledger"]
+__all__ = ["clock", "ledger", "postgres_server", "shared_ledger", "store"]

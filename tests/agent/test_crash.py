@@ -36,10 +36,10 @@ def campaign(shared_ledger: Ledger, tmp_path: Path, capsys: pytest.CaptureFixtur
         with capsys.disabled():
             shown = {name: value for name, value in summary.items() if name != "wrong"}
             print(f"\n{shared_ledger.kind}, {what}: {shown}")
-        assert summary["wrong"] == []
         assert summary["double_executions"] == 0
         assert summary["lost_results"] == 0
         assert summary["stuck_in_flight"] == 0
+        assert summary["wrong"] == []
         assert summary["runs"] == runs
         return summary
 

@@ -70,6 +70,23 @@ def test_settings_of_the_file_and_its_connections(path):
             assert tx is store._relaxed
 
 
+def test_an_existing_file_is_never_opened_beside_sqlite(path, monkeypatch):
+    """Closing a descriptor of it would drop the locks of all connections in the process."""
+    first = SqliteOperationStore(path)
+    opened: list[str] = []
+    real = os.open
+
+    def watch(name: Any, flags: int, *mode: int) -> int:
+        fd = real(name, flags, *mode)
+        opened.append(str(name))
+        return fd
+
+    monkeypatch.setattr(os, "open", watch)
+    SqliteOperationStore(path).close()
+    assert opened == [f"{path}-queue", f"{path}-lock"]
+    first.close()
+
+
 SYNCS = r"""
 import sys
 from gnomon.agent.sqlite_store import SqliteOperationStore
@@ -95,7 +112,7 @@ def test_one_fsync_for_each_new_operation(path, tmp_path, settle, per_operation)
         text=True,
     )
     if done.returncode != 0 and "ptrace" in done.stderr:
-        pytest.skip("this machine does not allow strace")
+        pytest.skip("this machine does not allow ptrace")
     assert done.returncode == 0, done.stderr
     text = log.read_text()
     between = text[text.index('"START') : text.index('"END')]
@@ -322,7 +339,7 @@ def test_an_error_inside_a_transaction_undoes_it(path):
 
 
 def test_a_writer_that_holds_on_is_named_after_the_timeout(path):
-    with SqliteOperationStore(path, timeout=0.2) as store, FileLock(f"{path}-lock") as lock:
+    with SqliteOperationStore(path, timeout=0.2) as store, FileLock(str(path)) as lock:
         assert lock.acquire(1.0)
         with pytest.raises(StoreUnavailable, match="another process"):
             store.claim(claim_for())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import Any
 
 import gnomon.agent.operations as operations
@@ -36,7 +37,15 @@ POINTS = [
     "in_settle_tx",
     "after_settle",
 ]
+IN_FLIGHT = [
+    "after_claim",
+    "before_call",
+    "in_tool_before_effect",
+    "in_tool_after_effect",
+    "after_return",
+]
 LEASE = 30.0
+TTL = 1e6
 
 
 class Died(BaseException):
@@ -63,6 +72,20 @@ class Connection:
         return call
 
 
+@dataclass(frozen=True)
+class Plan:
+    """One dispatch: what the tool does, where its process dies, what another does meanwhile."""
+
+    outcome: str
+    crash: str
+    meanwhile: str
+    at: str
+
+    def dies_before(self, point: str) -> bool:
+        order = [*POINTS[1:6], "the effect", *POINTS[6:]]
+        return bool(self.crash) and order.index(self.crash) < order.index(point)
+
+
 class Model:
     """What must hold for one operation id, in states and effects; no ledger, no runtime."""
 
@@ -71,32 +94,43 @@ class Model:
         self.effects = 0
         self.answer: Any = None  # the terminal answer, once there is one
         self.needs_approval = needs_approval
+        self.approval_fits = False
         self.cancel_asked = False
 
     def starts(self) -> bool:
         """Whether a dispatch now starts the tool."""
-        ready = {"not_executed", "approved" if self.needs_approval else "none"}
-        return self.status in ready
+        if self.needs_approval:
+            return self.approval_fits and self.status in ("approved", "not_executed")
+        return self.status in ("none", "not_executed")
 
-    def dispatch(self, outcome: str, crash: str) -> None:
-        if self.status in ("none", "expired") and self.needs_approval:
-            self.status = "awaiting_approval"
+    def dispatch(self, plan: Plan) -> None:
+        if self.needs_approval and not self.approval_fits:
+            if self.status in ("none", "expired", "not_executed"):
+                self.status = "awaiting_approval"
             return
-        if not self.starts() or crash in ("before_claim", "in_claim_tx"):
+        if not self.starts() or plan.crash in ("before_claim", "in_claim_tx"):
             return
-        acted = outcome != "not_executed" and crash not in (
-            "after_claim",
-            "before_call",
-            "in_tool_before_effect",
-        )
-        self.effects += acted
-        self.status = {
-            "succeeded": "succeeded",
-            "failed": "failed",
-            "not_executed": "not_executed",
-        }.get(outcome, "needs_reconcile")
-        if crash and crash != "after_settle":
-            self.status = "in_flight"  # until somebody recovers it
+        self.status = "in_flight"
+        if plan.meanwhile and not plan.dies_before(plan.at):
+            self.while_in_flight(plan.meanwhile)
+        self.effects += plan.outcome != "not_executed" and not plan.dies_before("the effect")
+        if not plan.crash or plan.crash == "after_settle":
+            self.settle(plan.outcome)
+
+    def while_in_flight(self, action: str) -> None:
+        if action == "cancel":
+            self.cancel_asked = True
+        elif action in ("recover", "resolve"):
+            self.status = "needs_reconcile" if action == "recover" else "failed"
+
+    def settle(self, outcome: str) -> None:
+        """The owner's own outcome: it may be late, and then yields to a resolution."""
+        if outcome not in ("succeeded", "failed", "not_executed"):
+            outcome = "needs_reconcile"
+        if outcome == "not_executed" and self.cancel_asked:
+            outcome = "cancelled"
+        if self.status in ("in_flight", "needs_reconcile"):
+            self.status = outcome
 
     def recover(self) -> None:
         if self.status == "in_flight":
@@ -126,15 +160,14 @@ class RuntimeMachine(RuleBasedStateMachine):
         self.effects: dict[str, int] = dict.fromkeys(IDS, 0)
         self.models = {"op-1": Model(False), "op-2": Model(True)}
         self.terminal: dict[str, Any] = {}
-        self.outcome = ""
-        self.crash = ""
+        self.plan = Plan("succeeded", "", "", "")
         self.processes = [self._process(), self._process()]
 
     # --- processes ------------------------------------------------------------------------------
 
     def _process(self) -> tuple[Connection, ToolRuntime]:
         connection = Connection(self.store)
-        policy = ApprovalPolicy((Approver("boss", max_risk=9),), ttl_seconds=100.0)
+        policy = ApprovalPolicy((Approver("boss", max_risk=9),), ttl_seconds=TTL)
         tools = {
             "op-1": Tool("op-1", WRITE_SCHEMA, 1, self._write("op-1")),
             "op-2": Tool("op-2", WRITE_SCHEMA, 5, self._write("op-2"), approval=True),
@@ -154,31 +187,38 @@ class RuntimeMachine(RuleBasedStateMachine):
     def _write(self, operation_id: str) -> Any:
         def write(project: str) -> Any:
             operations.crash_point("in_tool_before_effect")
-            if self.outcome == "not_executed":
+            if self.plan.outcome == "not_executed":
                 raise NotExecuted("refused")
             self.effects[operation_id] += 1
             operations.crash_point("in_tool_after_effect")
-            if self.outcome == "raise":
+            if self.plan.outcome == "raise":
                 raise TimeoutError("lost")
-            if self.outcome == "interrupt":
+            if self.plan.outcome == "interrupt":
                 raise KeyboardInterrupt
-            if self.outcome == "invalid":
+            if self.plan.outcome == "invalid":
                 return {"status": "odd"}
-            return {"status": self.outcome, "n": self.effects[operation_id]}
+            return {"status": self.plan.outcome, "n": self.effects[operation_id]}
 
         return write
 
     def _dispatch(self, place: int, operation_id: str) -> Any:
         connection, runtime = self.processes[place]
 
+        pending = [self.plan.meanwhile] if self.plan.meanwhile else []
+
         def hook(name: str) -> None:
-            if name == self.crash:
+            if name == self.plan.at and pending:
+                pending.pop()
+                operations.crash_hook = None
+                self._meanwhile(self.processes[1 - place][1], operation_id)
+                operations.crash_hook = hook
+            if name == self.plan.crash:
                 connection.dead = True
                 raise Died
 
         operations.crash_hook = hook
         try:
-            return runtime.dispatch(operation_id, {"project": "alpha"}, operation_id)
+            return self._call(runtime, operation_id)
         except (Died, StoreUnavailable, TimeoutError, KeyboardInterrupt, ValueError) as error:
             return error
         finally:
@@ -190,28 +230,51 @@ class RuntimeMachine(RuleBasedStateMachine):
         place=st.integers(0, 1),
         operation_id=st.sampled_from(IDS),
         outcome=st.sampled_from(OUTCOMES),
-        crash=st.sampled_from(POINTS),
+        crash=st.sampled_from(["", *POINTS]),
+        meanwhile=st.sampled_from(["", "", "cancel", "recover", "resolve", "rival"]),
+        at=st.sampled_from(IN_FLIGHT),
     )
-    def dispatch(self, place: int, operation_id: str, outcome: str, crash: str) -> None:
+    def dispatch(
+        self, place: int, operation_id: str, outcome: str, crash: str, meanwhile: str, at: str
+    ) -> None:
+        if outcome == "not_executed":  # such a tool has no moment after its effect
+            crash, at = (
+                "after_return" if point == "in_tool_after_effect" else point
+                for point in (crash, at)
+            )
         model = self.models[operation_id]
-        self.outcome, self.crash = outcome, crash
-        if outcome == "not_executed" and crash in ("in_tool_after_effect",):
-            self.crash = ""
+        self.plan = Plan(outcome, crash, meanwhile, at)
         starts = model.starts()
-        model.dispatch(outcome, self.crash)
+        model.dispatch(self.plan)
         answer = self._dispatch(place, operation_id)
-        died = self.processes[place][0].dead
-        if died:
+        if self.processes[place][0].dead:
             assert starts, "a dispatch that starts nothing has no point to die at"
             self.processes[place] = self._process()
             return
         self._check_answer(operation_id, answer, starts)
 
+    def _meanwhile(self, other: ToolRuntime, operation_id: str) -> None:
+        """What another process does while the operation is in flight."""
+        action = self.plan.meanwhile
+        if action == "cancel":
+            assert other.cancel(operation_id)["status"] == "in_flight"
+        elif action == "rival":
+            assert self._call(other, operation_id)["status"] == "needs_reconcile"
+        elif action in ("recover", "resolve"):
+            assert other.recover() == []
+            self.time += LEASE + 1
+            assert [row.operation_id for row in other.recover()] == [operation_id]
+            if action == "resolve":
+                other.reconcile(operation_id, {"status": "failed", "by": "ops"}, actor="ops")
+
+    def _call(self, runtime: ToolRuntime, operation_id: str) -> Any:
+        return runtime.dispatch(operation_id, {"project": "alpha"}, operation_id)
+
     def _check_answer(self, operation_id: str, answer: Any, started: bool) -> None:
         model = self.models[operation_id]
         if isinstance(answer, BaseException):
             assert started
-            assert self.outcome in ("raise", "interrupt", "invalid")
+            assert self.plan.outcome in ("raise", "interrupt", "invalid")
             return
         expected = "needs_reconcile" if model.status == "in_flight" else model.status
         assert answer["status"] == expected
@@ -252,12 +315,14 @@ class RuntimeMachine(RuleBasedStateMachine):
         approvals = self.processes[place][1].approvals
         (approvals.approve if approve else approvals.deny)(row.approval_id or "", by="boss")
         model.status = "approved" if approve else "denied"
+        model.approval_fits = approve
 
     @rule()
     def expire(self) -> None:
-        self.time += 101.0
+        self.time += TTL
         self.processes[0][1].approvals.expire()
         model = self.models["op-2"]
+        model.approval_fits = False
         if model.status in ("awaiting_approval", "approved"):
             model.status = "expired"
 

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from .approval import ApprovalPolicy, ApprovalRequest, Approvals, Approver
     from .async_runtime import AsyncToolRuntime
     from .budget import Budget, BudgetMeter
+    from .citations import citation_report, evidence_coverage
+    from .compression import check_compression, compress_checked
+    from .context import assemble
     from .contract import Limits, Tool, ToolContract
     from .dispatch import Dispatched
     from .effects import ToolContext
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
         ToolRefused,
         UnknownOperation,
     )
+    from .events import Event, event_from_dict, event_from_json
     from .evidence import EVIDENCE_SCHEMA, Evidence
     from .from_function import tool
     from .frozen import EventError
@@ -43,6 +47,8 @@ if TYPE_CHECKING:
     from .jsontext import loads_strict
     from .jsonvalue import Bounds, canonicalize
     from .loop import EventLog, JsonlLog, run_agent, run_agent_async
+    from .memory import Memory, MemorySession
+    from .memory_policy import MemoryPolicy, MemoryRefused
     from .memory_store import MemoryOperationStore
     from .operations import (
         Operation,
@@ -54,7 +60,7 @@ if TYPE_CHECKING:
     from .postgres_store import PostgresOperationStore
     from .problems import Problem, SchemaError, ValidationError
     from .reconcile import Looked, OpenOperation, Reconciler
-    from .redact import Redactor
+    from .redact import RedactedError, Redactor
     from .redact_logging import RedactingFilter, structlog_processor
     from .reducer import reduce_task, replay
     from .retry import RetryPolicy
@@ -79,6 +85,7 @@ __all__ = [
     "CompiledSchema",
     "ConcurrencyLimit",
     "Dispatched",
+    "Event",
     "EventError",
     "EventLog",
     "Evidence",
@@ -89,7 +96,11 @@ __all__ = [
     "JsonlLog",
     "Limits",
     "Looked",
+    "Memory",
     "MemoryOperationStore",
+    "MemoryPolicy",
+    "MemoryRefused",
+    "MemorySession",
     "NotExecuted",
     "OpenOperation",
     "Operation",
@@ -101,6 +112,7 @@ __all__ = [
     "PostgresOperationStore",
     "Problem",
     "Reconciler",
+    "RedactedError",
     "RedactingFilter",
     "Redactor",
     "ReentrantDispatch",
@@ -118,9 +130,16 @@ __all__ = [
     "TraceFinding",
     "UnknownOperation",
     "ValidationError",
+    "assemble",
     "canonicalize",
+    "check_compression",
+    "citation_report",
     "compile_schema",
+    "compress_checked",
     "derive_operation_id",
+    "event_from_dict",
+    "event_from_json",
+    "evidence_coverage",
     "loads_strict",
     "reduce_task",
     "replay",
@@ -135,7 +154,6 @@ __all__ = [
 ]
 
 _HOME = {
-    "EVIDENCE_SCHEMA": "evidence",
     "ApprovalError": "errors",
     "ApprovalMismatch": "errors",
     "ApprovalPolicy": "approval",
@@ -149,6 +167,8 @@ _HOME = {
     "CompiledSchema": "schema",
     "ConcurrencyLimit": "errors",
     "Dispatched": "dispatch",
+    "EVIDENCE_SCHEMA": "evidence",
+    "Event": "events",
     "EventError": "frozen",
     "EventLog": "loop",
     "Evidence": "evidence",
@@ -159,7 +179,11 @@ _HOME = {
     "JsonlLog": "loop",
     "Limits": "contract",
     "Looked": "reconcile",
+    "Memory": "memory",
     "MemoryOperationStore": "memory_store",
+    "MemoryPolicy": "memory_policy",
+    "MemoryRefused": "memory_policy",
+    "MemorySession": "memory",
     "NotExecuted": "errors",
     "OpenOperation": "reconcile",
     "Operation": "operations",
@@ -171,6 +195,7 @@ _HOME = {
     "PostgresOperationStore": "postgres_store",
     "Problem": "problems",
     "Reconciler": "reconcile",
+    "RedactedError": "redact",
     "RedactingFilter": "redact_logging",
     "Redactor": "redact",
     "ReentrantDispatch": "errors",
@@ -188,9 +213,16 @@ _HOME = {
     "TraceFinding": "gate",
     "UnknownOperation": "errors",
     "ValidationError": "problems",
+    "assemble": "context",
     "canonicalize": "jsonvalue",
+    "check_compression": "compression",
+    "citation_report": "citations",
     "compile_schema": "schema",
+    "compress_checked": "compression",
     "derive_operation_id": "identity",
+    "event_from_dict": "events",
+    "event_from_json": "events",
+    "evidence_coverage": "citations",
     "loads_strict": "jsontext",
     "reduce_task": "reducer",
     "replay": "reducer",

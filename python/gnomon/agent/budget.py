@@ -5,7 +5,6 @@ No dimension replaces another: a run with steps left and no writes left must not
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -69,8 +68,8 @@ def _check_limit(name: str, value: Any) -> None:
     if isinstance(value, bool) or not right:
         kind = "a number" if name == "seconds" else "an integer"
         raise TypeError(f"{name} must be {kind} or None, got {type(value).__name__}")
-    if not math.isfinite(value) or value < 0:
-        raise ValueError(f"{name} must be finite and at least 0, got {value!r}")
+    if not 0 <= value <= AMOUNT_MAX:
+        raise ValueError(f"{name} must be from 0 to 2**53 - 1; None is no limit")
 
 
 @dataclass(frozen=True)

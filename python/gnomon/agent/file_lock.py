@@ -1,23 +1,19 @@
-"""A file lock that is fair enough, and the question whether a file lies on a network.
+"""A fair file lock, and the question whether a file lies on a network.
 
 SQLite's own waiting is unfair: a writer that has waited long sleeps longer between its looks, so
-newcomers overtake it, and with eight writers some wait for seconds. Here whoever has waited longer
-looks more often.
+newcomers overtake it, and with eight writers some wait for seconds. Here waiting is the kernel's,
+in the order of arrival, and whoever comes next holds a place that nobody can overtake.
 """
 
 from __future__ import annotations
 
 import os
-import random
 import sys
-import time
+import threading
 from types import TracebackType
 
 if sys.platform != "win32":
     import fcntl
-
-#: Seconds between two looks at the lock: of a newcomer, and of one that has waited SOON seconds.
-_PATIENT, _EAGER, _SOON = 0.003, 0.0004, 0.05
 
 #: File systems on which another machine may write the same file; SQLite's WAL needs one machine.
 NETWORK_FILE_SYSTEMS = frozenset(
@@ -31,41 +27,112 @@ NETWORK_FILE_SYSTEMS = frozenset(
 class FileLock:
     """An exclusive ``flock`` that a killed process cannot leave behind; for one thread at a time.
 
-    The file stays: deleting a lock file would let two holders in.
+    Two files: who holds PATH-queue is next, who holds PATH-lock is at work. Giving the work back
+    and asking again at once leads to the end of the queue, not past it. The files stay: deleting a
+    lock file would let two holders in.
     """
 
     def __init__(self, path: str) -> None:
-        self._path = path
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+        self._fds = [os.open(f"{path}-{end}", flags, 0o600) for end in ("queue", "lock")]
+        self._state = threading.Lock()
+        self._waiter: threading.Thread | None = None
+        self._ask = threading.Semaphore(0)
+        self._granted = threading.Event()
+        self._pending = self._abandoned = self._closed = False
 
     def acquire(self, timeout: float) -> bool:
-        """Take the lock; False where another holds it for all of `timeout` seconds."""
+        """Take the lock; False where others hold it for all of `timeout` seconds."""
         if sys.platform == "win32":
             return True  # BEGIN IMMEDIATE alone is right as well, only less fair
-        start = time.monotonic()
-        while True:
-            try:
-                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with self._state:
+            if self._pending:
+                self._abandoned = False  # an earlier wait that was given up goes on for us
+            elif self._at_once():
                 return True
-            except BlockingIOError:
-                pass
-            waited = time.monotonic() - start
-            if waited >= timeout:
+            else:
+                self._start_waiting()
+        try:
+            if self._granted.wait(timeout):
+                return True
+        except BaseException:
+            self._give_up(release=True)
+            raise
+        return self._give_up(release=False)
+
+    def _at_once(self) -> bool:
+        queue, lock = self._fds
+        try:
+            fcntl.flock(queue, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False  # keeps its place in the queue for the wait that follows
+        fcntl.flock(queue, fcntl.LOCK_UN)
+        return True
+
+    def _start_waiting(self) -> None:
+        """A flock cannot be waited for with a limit, so a thread waits for it without one."""
+        if self._waiter is None:
+            self._waiter = threading.Thread(target=self._wait, name="gnomon-lock", daemon=True)
+            self._waiter.start()
+        self._pending = True
+        self._granted.clear()
+        self._ask.release()
+
+    def _wait(self) -> None:
+        queue, lock = self._fds
+        while True:
+            self._ask.acquire()
+            if self._closed:
+                return
+            fcntl.flock(queue, fcntl.LOCK_EX)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            fcntl.flock(queue, fcntl.LOCK_UN)
+            with self._state:
+                self._pending = False
+                if self._abandoned:
+                    self._abandoned = False
+                    fcntl.flock(lock, fcntl.LOCK_UN)
+                else:
+                    self._granted.set()
+                if self._closed:
+                    self._close_files()
+                    return
+
+    def _give_up(self, *, release: bool) -> bool:
+        """Stop waiting. True where the lock came at the last moment and is kept."""
+        with self._state:
+            if not self._granted.is_set():
+                self._abandoned = True
                 return False
-            share = min(waited / _SOON, 1.0)
-            pause = _PATIENT + (_EAGER - _PATIENT) * share
-            time.sleep(pause * random.uniform(0.5, 1.5))
+            if release:
+                self.release()
+            return True
 
     def release(self) -> None:
         """Give the lock back."""
         if sys.platform != "win32":
-            fcntl.flock(self._fd, fcntl.LOCK_UN)
+            fcntl.flock(self._fds[1], fcntl.LOCK_UN)
 
     def close(self) -> None:
-        """Close the file, which gives the lock back as well."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+        """Close the files, which gives the lock back as well."""
+        with self._state:
+            if self._closed:
+                return
+            self._closed = True
+            if self._pending:
+                return  # the waiting thread closes them when its wait is over
+        self._ask.release()
+        if self._waiter is not None and self._waiter is not threading.current_thread():
+            self._waiter.join()
+        self._close_files()
+
+    def _close_files(self) -> None:
+        for fd in self._fds:
+            os.close(fd)
 
     def __enter__(self) -> FileLock:
         return self

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 _TOOL = "tool"
@@ -56,7 +57,7 @@ class Span:
     span_id: str
     parent_id: str
     name: str
-    start: float
+    start: int
     failed: bool
     attributes: dict[str, Any] = field(default_factory=dict)
 
@@ -130,18 +131,19 @@ def _first(holder: Mapping[str, Any], *keys: str) -> Any:
     return next((holder[key] for key in keys if holder.get(key) is not None), None)
 
 
-def _time(value: Any) -> float:
-    """Epoch seconds, from nanoseconds or ISO 8601; 0 where there is none: then the file decides."""
-    if isinstance(value, bool) or value is None:
-        return 0.0
-    if isinstance(value, (int, float)) or (isinstance(value, str) and value.isdigit()):
-        return float(value) / 1e9 if len(str(value)) < 40 else 0.0
-    from datetime import datetime
-
+def _time(value: Any) -> int:
+    """Nanoseconds, out of nanoseconds or ISO 8601; 0 where there is none: then the file decides."""
+    if isinstance(value, str) and value.isdigit() and len(value) < 40:
+        return int(value)
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return int(value) if abs(value) < 1e30 else 0  # NaN compares false
+    if not isinstance(value, str):
+        return 0
     try:
-        return datetime.fromisoformat(str(value).replace("Z", "+00:00")).timestamp()
+        moment = datetime.fromisoformat(value.replace("Z", "+00:00"))
+        return int(moment.timestamp() * 1_000_000) * 1000
     except (ValueError, OverflowError, OSError):
-        return 0.0
+        return 0
 
 
 def _attributes(raw: Any) -> dict[str, Any]:

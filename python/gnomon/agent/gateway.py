@@ -35,7 +35,7 @@ class Gateway:
     def __init__(self, runtime: Any, options: Mapping[str, Any]) -> None:
         self.runtime = runtime
         self._options = {key: value for key, value in options.items() if value not in (None, "")}
-        core = getattr(runtime, "_core", runtime)  # AsyncToolRuntime wraps the checks it shares
+        core = getattr(runtime, "core", runtime)  # AsyncToolRuntime drives the one it shares
         self._store = getattr(core, "store", None)
         self._operations = getattr(core, "operations", None)
         self._registry = getattr(core, "registry", None)

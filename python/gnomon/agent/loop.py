@@ -44,9 +44,9 @@ def run_agent(
         ``policy(state)`` gives ``{"kind": "answer", "text", "citations"?, "reason"?}`` or
         ``{"kind": "tool", "name", "arguments", "operation_id"?, "estimate"?}``, either with
         ``"usage": {"tokens", "cost_micros"}``. Without an operation_id it is derived from
-        principal, tool, arguments and ``business_scope``, never from a call's number, so that proposing the same
-        action again is the same operation. What was wrong with a candidate comes back in
-        ``state["last_result"]``.
+        principal, tool, arguments and ``business_scope``, never from a call's number, so that
+        proposing the same action again is the same operation. What was wrong with a candidate
+        comes back in ``state["last_result"]``.
     runtime : ToolRuntime or another object with ``dispatch(name, arguments, operation_id)``
     initial_state : mapping
         Copied deeply; the caller's is never changed.

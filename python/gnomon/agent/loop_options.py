@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .budget import Budget, BudgetMeter, Exhausted
+from .budget import AMOUNT_MAX, Budget, BudgetMeter, Exhausted
 from .loop_log import EventLog
 
 Outcome = dict[str, Any]
@@ -67,7 +66,7 @@ class Options:
         if max_steps < 0:
             raise ValueError(f"max_steps must be at least 0, got {max_steps}")
         if isinstance(self.budget, BudgetMeter):  # the meter of the run that started this one
-            return self.budget.child(Budget(steps=max_steps))
+            return self.budget.child(Budget(steps=min(max_steps, AMOUNT_MAX)))
         budget = self.budget if self.budget is not None else Budget()
-        steps = int(min(max_steps, math.inf if budget.steps is None else budget.steps))
+        steps = min(max_steps, AMOUNT_MAX if budget.steps is None else budget.steps)
         return BudgetMeter(replace(budget, steps=steps), self.clock, started_at)

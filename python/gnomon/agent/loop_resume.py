@@ -19,6 +19,13 @@ from .loop_base import Ends
 from .loop_options import Outcome
 
 _OPEN = frozenset({"in_flight", "needs_reconcile", "unknown"})
+# Nothing that the policy was told: it is asked again as before.
+_UNTOLD = frozenset({"not_started", "budget_exhausted"})
+_STATUS_OF = {
+    "not_executed": "not_executed",
+    "approval_expired": "expired",
+    "approval_denied": "denied",
+}
 _TERMINAL = {"succeeded": "succeeded", "cancelled": "cancelled", "failed": "failed"}
 
 
@@ -100,7 +107,13 @@ class Resume(Acting):
         if isinstance(event, ev.ToolReconciled):
             return {**thaw(event.result or {}), "status": event.outcome}
         if isinstance(event, ev.ToolNotExecuted):
+            if event.error in _UNTOLD:
+                return None
+            if event.error in _STATUS_OF:
+                return {"status": _STATUS_OF[event.error], "operation_id": name}
             return _not_run(event.error, event.problems)
+        if isinstance(event, ev.ApprovalExpired):
+            return {"status": "expired", "operation_id": name}
         if isinstance(event, ev.ToolCancelled):
             return {"status": "cancelled", "operation_id": name}
         return None
@@ -149,14 +162,22 @@ class Resume(Acting):
             self.log.emit(ev.ApprovalRequested(operation_id=name, approval_id=approval_id))
             return self.outcome("awaiting_approval", approval_id=approval_id)
         if record.status == "cancelled":
-            self.log.emit(ev.ToolCancelled(operation_id=name))
-            return None
+            return self._was_cancelled(asked)
         # approved, denied, expired, not_executed: nothing was started; the policy decides again.
         error = {"denied": "approval_denied", "expired": "approval_expired"}.get(record.status)
         self.log.emit(ev.ToolNotExecuted(operation_id=name, error=error or "not_executed"))
         if record.status == "denied":
             return self.fail("authorization_denied", "approval_denied")
-        return None
+        return self._was_not_run(asked, error or "not_executed")
+
+    def _was_cancelled(self, asked: ev.ToolRequested) -> Outcome | None:
+        self.log.emit(ev.ToolCancelled(operation_id=asked.operation_id))
+        result = {"status": "cancelled", "operation_id": asked.operation_id}
+        return self.note(self._candidate(asked), result, failed=True)
+
+    def _was_not_run(self, asked: ev.ToolRequested, error: str) -> Outcome | None:
+        result = {"status": _STATUS_OF[error], "operation_id": asked.operation_id}
+        return self.note(self._candidate(asked), result, failed=True)
 
     def _recorded(self, asked: ev.ToolRequested, record: Record) -> Outcome | None:
         candidate, result = self._candidate(asked), record.result or {"status": record.status}
@@ -210,10 +231,9 @@ class Resume(Acting):
             return self.fail("authorization_denied", "approval_denied")
         if status == "expired":
             self.log.emit(ev.ApprovalExpired(operation_id=name, approval_id=approval_id))
-            return None
+            return self._was_not_run(asked, "approval_expired")
         if status == "cancelled":
-            self.log.emit(ev.ToolCancelled(operation_id=name))
-            return None
+            return self._was_cancelled(asked)
         self.log.emit(ev.ApprovalGranted(operation_id=name, approval_id=approval_id))
         if status != "approved":
             return self._executing(asked, record)

@@ -216,7 +216,9 @@ class PostgresOperationStore(SqlOperationStore):
             with self._idle_lock:
                 raw = self._idle.pop() if self._idle else None
             if raw is None:
-                return self._psycopg.connect(self._conninfo, autocommit=True)  # type: ignore[no-any-return]
+                made: psycopg.Connection[Row]
+                made = self._psycopg.connect(self._conninfo, autocommit=True)
+                return made
             # The server may have gone since; it tells with the first answer, before any change.
             if not raw.closed and not self._has_ended(raw):
                 return raw

@@ -25,6 +25,7 @@ _CHECKPOINT_PAGES = 2000
 # could fold the log into the file under the parent's hands. So the child keeps it for ever.
 _living: weakref.WeakSet[SqliteOperationStore] = weakref.WeakSet()
 _of_parent: list[object] = []
+_opening = threading.Lock()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=lambda: _of_parent.extend(_living))
 
@@ -56,7 +57,7 @@ class _Connection:
 
 
 class SqliteOperationStore(SqlOperationStore):
-    """The embedded ledger: one file in write-ahead-log mode, and a lock file beside it.
+    """The embedded ledger: one file in write-ahead-log mode, and two lock files beside it.
 
     A claim is committed with ``synchronous=FULL``: one fsync, and no power cut can lose it. The
     outcome is committed with ``NORMAL``: no fsync; a power cut may lose it, and then the operation
@@ -119,9 +120,10 @@ class SqliteOperationStore(SqlOperationStore):
         self._read_lock = threading.Lock()
         if sqlite3.sqlite_version_info < _OLDEST:
             raise StoreUnavailable(f"SQLite {sqlite3.sqlite_version} is too old; 3.24 is needed")
-        self._make_file()
-        self._file_lock = FileLock(f"{self._path}-lock")
         connections: list[_Connection] = []
+        with _opening:
+            self._make_file()
+            self._file_lock = FileLock(self._path)
         try:
             with self._explained("opened"):
                 for synchronous in ("FULL", "NORMAL", "NORMAL"):
@@ -147,8 +149,13 @@ class SqliteOperationStore(SqlOperationStore):
                 f"{self._path!r} lies on a network file system ({network}), where SQLite cannot "
                 "guard it against another machine; use a local disk, or PostgresOperationStore"
             )
+        # Only a file that did not exist is opened here: closing any file descriptor of a database
+        # drops the locks that SQLite holds on it in this whole process.
         try:
-            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+            os.close(os.open(self._path, flags, 0o600))
+        except FileExistsError:
+            pass
         except OSError as error:
             raise StoreUnavailable(f"the ledger {self._path!r} cannot be opened: {error}") from None
 
