@@ -2,7 +2,7 @@
 
 bench_agent.py [OPERATIONS]   default: 200 new operations per ledger
 
-Answers are checked first: one effect per id, a conflict for other arguments, one winner per id among
+Answers are checked first: one effect per id, a conflict for other arguments, one winner among the
 eight processes, the verdicts of the schema. Disk figures are ratios to a raw fdatasync of the same
 run, taken in turn with it. PostgreSQL and DBOS are measured where they are installed.
 """

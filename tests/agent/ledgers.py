@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +13,13 @@ import postgres
 import pytest
 from gnomon.agent.memory_store import MemoryOperationStore
 from gnomon.agent.operations import OperationStore
-from gnomon.agent.records import Claim, OperationRequest, OperationStatus, Settlement
+from gnomon.agent.records import (
+    Claim,
+    NewApproval,
+    OperationRequest,
+    OperationStatus,
+    Settlement,
+)
 from gnomon.agent.sqlite_store import SqliteOperationStore
 
 NO_SERVER = "PostgreSQL is not installed (apt-get install postgresql) or psycopg is missing"
@@ -120,3 +127,44 @@ def claim_for(operation_id: str = "op-1", owner: str = "me", lease: float = 30.0
 def outcome(status: OperationStatus, result: bytes | None = None, **more: Any) -> Settlement:
     size = len(result or b"")
     return Settlement(status, result, f"digest-{size}" if size else "", size, **more)
+
+
+@pytest.fixture
+def clock() -> SimClock:
+    return SimClock()
+
+
+@pytest.fixture
+def store(ledger: Ledger, clock: SimClock) -> Any:
+    return ledger.open(clock)
+
+
+def wanted(digest: str = "shown-1", identifier: str = "ap-1", ttl: float = 60.0) -> NewApproval:
+    return NewApproval(identifier, digest, "ann", "policy-1", ttl)
+
+
+def kinds(store: Any, operation_id: str = "op-1") -> list[str]:
+    """Types of the operation's events."""
+    return [event.type for event in store.events(operation_id)]
+
+
+def approved(store: Any, digest: str = "shown-1", ttl: float = 60.0) -> None:
+    store.request_approval(request_for(), wanted(digest, ttl=ttl))
+    assert store.decide("ap-1", True, "boss")[0]
+
+
+def race(count: int, work: Callable[[int], Any]) -> list[Any]:
+    """Results of work(0), work(1), … started at the same moment in threads of their own."""
+    results: list[Any] = [None] * count
+    gate = threading.Barrier(count)
+
+    def run(number: int) -> None:
+        gate.wait()
+        results[number] = work(number)
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return results

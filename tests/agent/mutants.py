@@ -206,7 +206,7 @@ MUTANTS = (
                 "    return None\n",
             ),
         ),
-        "test_store.py::test_approval_is_consumed_in_the_claim[sqlite]",
+        "test_store_approvals.py::test_approval_is_consumed_in_the_claim[sqlite]",
         "ClaimReason.APPROVAL_MISMATCH",
     ),
     Mutant(

@@ -221,7 +221,7 @@ class AsyncToolRuntime:
         raise TypeError(f"the dispatch core asked for {effect!r}, which no driver knows")
 
     async def _call(self, run: Run) -> Ran:
-        mark = inside.set((*inside.get(), run.context.operation_id))
+        mark = inside.set((*inside.get(), run.operation_id))
         try:
             if not is_async(run.tool.execute):
                 return await _call_in_thread(run)

@@ -7,6 +7,7 @@ import threading
 import uuid
 from dataclasses import dataclass, field
 
+from .effects import CancelFlag
 from .errors import StoreUnavailable
 from .leases import LeaseKeeper
 from .observe import Observer
@@ -20,7 +21,7 @@ class Running:
 
     operation_id: str
     attempt: int
-    cancel: threading.Event = field(default_factory=threading.Event)
+    cancel: CancelFlag = field(default_factory=CancelFlag)
 
 
 class Attempts:
@@ -76,7 +77,7 @@ class Attempts:
         """Tell the tool of this operation, if it runs here, that somebody asked to cancel."""
         running = self._running.get(operation_id)
         if running is not None:
-            running.cancel.set()
+            running.cancel.asked = True
 
     def settle(self, row: Operation, settlement: Settlement) -> SettleResult | None:
         """Record an outcome; None where the ledger is unreachable, and the outcome is then kept."""
@@ -110,7 +111,7 @@ class Attempts:
                 asked = self._store.heartbeat(self._owner, ids, self._lease)
                 for each in running:
                     if each.operation_id in asked:
-                        each.cancel.set()
+                        each.cancel.asked = True
             for key, (row, settlement) in list(self._unrecorded.items()):
                 if self.settle(row, settlement) is not None:
                     self._unrecorded.pop(key, None)

@@ -8,8 +8,7 @@ result of this very request, which stays readable after tools, risk limits and s
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .effects import Do, Effect, Enter, NotStarted, Ran, Sleep, TimedOut
 from .errors import ApprovalMismatch, OperationConflict
@@ -38,8 +37,7 @@ _S = OperationStatus
 _ASKING = frozenset({_S.AWAITING_APPROVAL, _S.EXPIRED})
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(NamedTuple):
     """The arguments of one dispatch, nothing checked yet."""
 
     name: Any
@@ -53,8 +51,7 @@ class Call:
     admit: Callable[[OperationRequest], None] | None = None
 
 
-@dataclass(frozen=True)
-class Dispatched:
+class Dispatched(NamedTuple):
     """A dispatch's answer and how it came about.
 
     Attributes
@@ -155,7 +152,8 @@ class Dispatch:
         self.core.observer.emit(
             "operation.replayed", operation_id=row.operation_id, status=row.status.value
         )
-        return self._answer(row, recorded_answer(row, self.core.store.now()))
+        now = (yield Do(self.core.store.now)) if row.status is _S.IN_FLIGHT else 0.0
+        return self._answer(row, recorded_answer(row, now))
 
     def _answer(self, row: Operation, result: dict[str, Any]) -> Dispatched:
         return Dispatched(
@@ -179,7 +177,7 @@ class Dispatch:
         )
         if row.status is _S.APPROVED:  # decided between our look and our request
             return (yield from self._execute(core.claim(request, approval_digest=digest)))
-        return self._answer(row, recorded_answer(row, core.store.now()))
+        return self._answer(row, recorded_answer(row))
 
     def _execute(self, claim: Claim) -> Steps:
         """Claim, run and settle, again while an attempt proves not to have executed."""
@@ -239,7 +237,7 @@ class Dispatch:
                     tool=row.request.tool,
                     attempt=row.attempt,
                 )
-                if running.cancel.is_set():
+                if running.cancel.asked:
                     outcome = cancelled_outcome(row.operation_id)
                 else:
                     run = core.run_effect(prepared, row, running, slot)
@@ -266,5 +264,5 @@ class Dispatch:
             return row, core.not_recorded(row, outcome), slot
         if settled.applied and settled.operation.status is outcome.status:
             return settled.operation, outcome, slot
-        answer = recorded_answer(settled.operation, core.store.now())  # the ledger is the truth
+        answer = recorded_answer(settled.operation)  # the ledger is the truth
         return settled.operation, Outcome(outcome.settlement, answer, outcome.error), slot

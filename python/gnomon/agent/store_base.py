@@ -13,6 +13,7 @@ from . import store_approvals as approvals
 from . import store_rules as rules
 from . import store_schema as schema
 from . import store_sql as sql
+from . import store_upkeep as upkeep
 from .errors import StoreUnavailable
 from .records import (
     Approval,
@@ -47,6 +48,11 @@ class SqlOperationStore(ABC):
         if store_arguments not in ("full", "digest"):
             raise ValueError(f"store_arguments must be 'full' or 'digest', got {store_arguments!r}")
         self._digest_only = store_arguments == "digest"
+
+    @property
+    def digest_only(self) -> bool:
+        """Whether arguments are kept as digests; a runtime then keeps secrets out of results."""
+        return self._digest_only
 
     @abstractmethod
     def now(self) -> float:
@@ -175,11 +181,11 @@ class SqlOperationStore(ABC):
         ids = list(operation_ids)
         if not ids:
             return frozenset()
-        return self._write(False, lambda tx: rules.heartbeat(tx, owner, ids, lease_seconds))
+        return self._write(False, lambda tx: upkeep.heartbeat(tx, owner, ids, lease_seconds))
 
     def recover(self, limit: int = 1000) -> list[Operation]:
         """See OperationStore.recover."""
-        return self._write(False, lambda tx: rules.recover(tx, limit))
+        return self._write(False, lambda tx: upkeep.recover(tx, limit))
 
     def resolve(
         self, operation_id: str, settlement: Settlement, actor: str, evidence: Mapping[str, Any]
@@ -192,7 +198,7 @@ class SqlOperationStore(ABC):
     def request_cancel(self, request: OperationRequest, actor: str) -> SettleResult:
         """See OperationStore.request_cancel."""
         kept = self._kept(request)
-        return self._write(True, lambda tx: rules.request_cancel(tx, kept, actor))
+        return self._write(True, lambda tx: upkeep.request_cancel(tx, kept, actor))
 
     def request_approval(
         self, request: OperationRequest, approval: NewApproval
@@ -216,19 +222,9 @@ class SqlOperationStore(ABC):
 
     def set_remote_ref(self, operation_id: str, owner: str, attempt: int, remote_ref: str) -> bool:
         """See OperationStore.set_remote_ref."""
-
-        def work(tx: Transaction) -> bool:
-            rules.known(tx, operation_id)
-            values = {
-                "operation_id": operation_id,
-                "owner": owner,
-                "attempt": attempt,
-                "remote_ref": remote_ref,
-                "now": tx.now,
-            }
-            return tx.change(sql.REMOTE_REF, values) == 1
-
-        return self._write(True, work)
+        return self._write(
+            True, lambda tx: upkeep.set_remote_ref(tx, operation_id, owner, attempt, remote_ref)
+        )
 
     def events(self, operation_id: str) -> list[OperationEvent]:
         """See OperationStore.events."""
@@ -252,26 +248,11 @@ class SqlOperationStore(ABC):
 
     def purge_results(self, settled_before: float) -> int:
         """See OperationStore.purge_results."""
-
-        def work(tx: Transaction) -> int:
-            before = {"before": settled_before}
-            found = tx.rows(sql.PURGE_LIST, before)
-            for (operation_id,) in found:
-                tx.change(sql.PURGE, {"operation_id": operation_id, "now": tx.now, **before})
-                row = rules.known(tx, operation_id)
-                rules.event(tx, row, "purged", "retention", row.status)
-            return len(found)
-
-        return self._write(True, work)
+        return self._write(True, lambda tx: upkeep.purge_results(tx, settled_before))
 
     def forget(self, settled_before: float) -> int:
         """See OperationStore.forget."""
-
-        def work(tx: Transaction) -> int:
-            counts = [tx.change(text, {"before": settled_before}) for text in sql.FORGET]
-            return counts[-1]
-
-        return self._write(True, work)
+        return self._write(True, lambda tx: upkeep.forget(tx, settled_before))
 
     @abstractmethod
     def close(self) -> None:

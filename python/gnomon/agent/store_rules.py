@@ -8,7 +8,7 @@ because a lock was held.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from . import store_sql as sql
@@ -30,7 +30,6 @@ from .store_sql import Transaction
 
 _S = OperationStatus
 _RESOLVED = frozenset({_S.SUCCEEDED, _S.FAILED, _S.NOT_EXECUTED})
-_UNDER_WAY = frozenset({_S.IN_FLIGHT, _S.NEEDS_RECONCILE})
 
 
 def must(count: int, operation_id: str) -> None:
@@ -293,56 +292,3 @@ def resolve(
         return SettleResult(False, row)
     row = _outcome(tx, row, settlement, "reconciled", actor, evidence=dict(evidence))
     return SettleResult(True, row)
-
-
-def heartbeat(
-    tx: Transaction, owner: str, operation_ids: Iterable[str], lease_seconds: float
-) -> frozenset[str]:
-    """OperationStore.heartbeat. Rows are taken in one order, so that two heartbeats cannot wait
-    for each other.
-    """
-    asked = set()
-    for operation_id in sorted(set(operation_ids)):
-        mine = {"operation_id": operation_id, "owner": owner}
-        tx.change(sql.HEARTBEAT, {**mine, "lease_until": tx.now + lease_seconds})
-        if tx.rows(sql.CANCEL_REQUESTED, mine):
-            asked.add(operation_id)
-    return frozenset(asked)
-
-
-def recover(tx: Transaction, limit: int) -> list[Operation]:
-    """OperationStore.recover: never starts anything, only says that the outcome is unknown."""
-    found = tx.rows(sql.EXPIRED_LEASES, {"now": tx.now, "limit": limit})
-    changed = []
-    for row in map(sql.operation_of, found):
-        must(
-            tx.change(sql.RECOVER, {"operation_id": row.operation_id, "now": tx.now}),
-            row.operation_id,
-        )
-        event(tx, row, "recovered", "recovery", _S.NEEDS_RECONCILE, reason="owner_lost")
-        changed.append(known(tx, row.operation_id))
-    return changed
-
-
-def request_cancel(tx: Transaction, request: OperationRequest, actor: str) -> SettleResult:
-    """OperationStore.request_cancel: prevents what was not started, notes the wish otherwise."""
-    operation_id = request.operation_id
-    new = insert(tx, request, _S.CANCELLED)
-    if new is not None:
-        event(tx, new, "cancelled", actor, _S.CANCELLED)
-        return SettleResult(True, new)
-    row = known(tx, operation_id)
-    mine, theirs = row.request, request
-    same = (mine.tenant, mine.principal) == (theirs.tenant, theirs.principal)
-    if not same or row.status in TERMINAL:
-        return SettleResult(False, row)
-    if row.status in _UNDER_WAY:
-        wish = {"operation_id": operation_id, "now": tx.now}
-        if tx.change(sql.CANCEL_REQUEST, wish) != 1:
-            return SettleResult(False, row)
-        event(tx, row, "cancel_requested", actor, row.status)
-        return SettleResult(True, known(tx, operation_id))
-    if row.approval_id is not None:
-        tx.change(sql.APPROVAL_CLOSE, {"approval_id": row.approval_id, "status": "cancelled"})
-    move(tx, row, _S.CANCELLED, "cancelled", actor, cancelled_at=tx.now)
-    return SettleResult(True, known(tx, operation_id))
