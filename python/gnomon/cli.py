@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from .cli_demo import demo
+from .cli_gate import gate
 from .cli_index import index
 from .cli_search import search
 
@@ -32,6 +33,7 @@ def cli() -> None:
 cli.add_command(index)
 cli.add_command(search)
 cli.add_command(demo)
+cli.add_command(gate)
 
 
 def _stop(signal_number: int, frame: Any) -> None:

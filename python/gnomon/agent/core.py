@@ -1,0 +1,264 @@
+"""What the synchronous and the asynchronous runtime share: registry, checks, claims, leases."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextvars import ContextVar
+from typing import Any, NamedTuple
+
+from .approval import Approvals
+from .attempts import Attempts, Running
+from .contract import Tool
+from .dispatch import Call, Dispatch, Steps
+from .effects import Raised, Returned, Run, ToolContext
+from .errors import ReentrantDispatch, StoreClosed, ToolRefused
+from .identity import check_name
+from .jsonvalue import digest
+from .memory_store import MemoryOperationStore
+from .observe import Observer
+from .operations import OperationStore
+from .outcome import Outcome, open_outcome
+from .records import Claim, NewApproval, Operation, OperationRequest
+from .redact import Redactor
+from .registry import Entry, Registry
+from .retry import RetryPolicy
+from .settings import Settings
+from .slots import Slot, Slots
+
+#: Ids of the operations whose tools this thread or task is inside of.
+inside: ContextVar[tuple[str, ...]] = ContextVar("gnomon_inside", default=())
+
+
+class Prepared(NamedTuple):
+    """A call that passed all checks which need no ledger."""
+
+    entry: Entry
+    request: OperationRequest
+    arguments: dict[str, Any]
+    canonical: bytes
+    injected: dict[str, Any]
+    approval_digest: str | None
+
+    def fresh_arguments(self) -> dict[str, Any]:
+        """What the tool gets: what it does to its arguments is no part of the request."""
+        if any(type(value) in (dict, list) for value in self.arguments.values()):
+            return {**json.loads(self.canonical), **self.injected}
+        return {**self.arguments, **self.injected}
+
+
+class RuntimeCore:
+    """State and checks of one runtime. The drivers add how to wait and how to call."""
+
+    def __init__(
+        self,
+        tools: Mapping[str, Tool],
+        max_risk: int,
+        store: OperationStore | None,
+        settings: Settings,
+        *,
+        asynchronous: bool,
+    ) -> None:
+        if type(max_risk) is not int:
+            raise ValueError(f"max_risk must be an int, got {max_risk!r}")
+        self.max_risk = max_risk
+        self.settings = settings
+        self.store: OperationStore = MemoryOperationStore() if store is None else store
+        self.redactor = settings.redactor if settings.redactor is not None else Redactor()
+        self.registry = Registry(
+            tools,
+            self.redactor,
+            hides_results=settings.store_arguments == "digest"
+            or getattr(self.store, "digest_only", False) is True,
+            asynchronous=asynchronous,
+        )
+        self.observer = Observer(self.redactor.text, settings.logger, settings.tracer)
+        self.attempts = Attempts(
+            self.store, self.observer, settings.lease_seconds, settings.heartbeat
+        )
+        self.slots = Slots(settings.max_concurrency)
+        self._closed = False
+
+    @property
+    def tools(self) -> Mapping[str, Tool]:
+        """The tools by name, as they were given."""
+        return self.registry.tools
+
+    @property
+    def retry(self) -> RetryPolicy:
+        """The retry policy."""
+        return self.settings.retry
+
+    @property
+    def approvals(self) -> Approvals:
+        """The approver's side of the ledger."""
+        return Approvals(
+            self.store, self.settings.approvals, self.observer, self.registry.redact_arguments
+        )
+
+    def __repr__(self) -> str:
+        names = sorted(map(str, self.tools))
+        return f"{type(self).__name__}(tools={names}, max_risk={self.max_risk})"
+
+    # --- checks, in the contract's order
+    # ------------------------------------------------------------
+
+    def prepare(self, call: Call) -> Prepared:
+        """All checks that need no ledger. ValueError or PermissionError refuses the call."""
+        if self._closed:
+            raise StoreClosed("the runtime was closed; make a new one")
+        entry = self.registry.find(call.name)
+        tool = entry.tool
+        above = tool.risk > self.max_risk
+        if above and not tool.approval:
+            raise ToolRefused("tool exceeds delegated risk")
+        arguments, canonical = tool.contract.validate(call.arguments)
+        stored = canonical if self.settings.store_arguments == "full" else None
+        request = self._request(
+            call, canonical, tool.contract.digest, tool.effect, tool.risk, stored
+        )
+        return Prepared(
+            entry,
+            request,
+            arguments,
+            canonical,
+            entry.injected(arguments, call, self.settings.injected),
+            self.approval_digest(request) if above else None,
+        )
+
+    def bare_request(self, call: Call) -> OperationRequest | None:
+        """The call as far as it identifies an operation, or None; for refused calls only."""
+        try:
+            name = check_name("name", call.name)
+            return self._request(call, self.registry.identify(name, call.arguments))
+        except ValueError:
+            return None
+
+    def _request(
+        self,
+        call: Call,
+        canonical: bytes,
+        contract_digest: str = "",
+        effect: str = "write",
+        risk: int = 0,
+        stored: bytes | None = None,
+    ) -> OperationRequest:
+        scope = check_name("business_scope", call.business_scope, empty=True)
+        return OperationRequest(
+            check_name("operation_id", call.operation_id),
+            check_name("tenant", call.tenant, empty=True),
+            check_name("principal", call.principal, empty=True),
+            call.name,
+            contract_digest,
+            digest(canonical),
+            stored,
+            scope and self.redactor.text(scope),
+            effect,
+            risk,
+        )
+
+    def refuse_reentry(self, operation_id: str) -> None:
+        """Raise where the tool of this very operation dispatches it again."""
+        if operation_id in inside.get():
+            raise ReentrantDispatch(
+                f"operation {operation_id!r} was dispatched by its own tool; "
+                "give the inner action an operation id of its own"
+            )
+
+    # --- what one dispatch asks for
+    # -----------------------------------------------------------------
+
+    def steps(
+        self,
+        name: str,
+        arguments: Any,
+        operation_id: str,
+        *,
+        principal: str | None = None,
+        tenant: str | None = None,
+        **options: Any,
+    ) -> Steps:
+        """The steps of one dispatch; see ToolRuntime.dispatch for the arguments."""
+        call = Call(
+            name,
+            arguments,
+            operation_id,
+            self.settings.principal if principal is None else principal,
+            self.settings.tenant if tenant is None else tenant,
+            **options,
+        )
+        return Dispatch(self, call).steps()
+
+    def approval_digest(self, request: OperationRequest) -> str:
+        """What an approval of this request is bound to, under the policy of now."""
+        return self.settings.approvals.request_digest(request)
+
+    def new_approval(self, request: OperationRequest, request_digest: str) -> NewApproval:
+        """A new request for approval."""
+        return self.settings.approvals.new_approval(request, request_digest)
+
+    def claim(
+        self,
+        request: OperationRequest,
+        approval_digest: str | None = None,
+        retry_attempt: int | None = None,
+    ) -> Claim:
+        """The claim for the next attempt."""
+        return Claim(
+            request,
+            self.attempts.owner,
+            self.settings.lease_seconds,
+            approval_digest,
+            retry_attempt,
+            durable=request.effect != "read",
+        )
+
+    def run_effect(self, prepared: Prepared, row: Operation, running: Running, slot: Slot) -> Run:
+        """The effect that starts the tool of this won attempt."""
+        tool = prepared.entry.tool
+        timeout_ms = tool.limits.timeout_ms
+        timeout = None if timeout_ms is None else timeout_ms / 1000
+
+        def late(ran: Returned | Raised) -> None:
+            self._settle_late(prepared, row, ran)
+
+        arguments = prepared.fresh_arguments()
+        if prepared.entry.context_names:
+            context = self._context(row, running, timeout)
+            arguments.update(dict.fromkeys(prepared.entry.context_names, context))
+        return Run(tool, arguments, row.operation_id, timeout, slot, late)
+
+    def _context(self, row: Operation, running: Running, timeout: float | None) -> ToolContext:
+        store, operation_id = self.store, row.operation_id
+
+        def note_ref(remote_ref: str) -> bool:
+            reference = check_name("remote_ref", remote_ref)
+            return store.set_remote_ref(operation_id, row.owner, row.attempt, reference)
+
+        return ToolContext(
+            operation_id,
+            row.request.principal,
+            row.request.tenant,
+            row.attempt,
+            None if timeout is None else row.updated_at + timeout,  # updated by the claim, just now
+            operation_id,
+            running.cancel,
+            note_ref,
+        )
+
+    def _settle_late(self, prepared: Prepared, row: Operation, ran: Returned | Raised) -> None:
+        outcome = prepared.entry.outcome(ran, row.operation_id, prepared.arguments)
+        self.observer.emit(
+            "operation.late_result",
+            operation_id=row.operation_id,
+            tool=row.request.tool,
+            status=outcome.status.value,
+        )
+        self.attempts.settle(row, outcome.settlement)
+
+    def not_recorded(self, row: Operation, outcome: Outcome) -> Outcome:
+        """The answer while an outcome waits for the ledger: nobody else can see it yet."""
+        self.observer.emit(
+            "operation.not_recorded", operation_id=row.operation_id, status=outcome.status.value
+        )
+        return open_outcome(row.operation_id, "not_recorded", outcome.error)

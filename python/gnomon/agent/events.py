@@ -1,0 +1,356 @@
+# ruff: noqa: RUF009  (the calls give dataclass fields, not values)
+"""Typed events of a task: what is persisted, and all that `reduce_task` and `replay` need.
+
+One class per type; `to_dict`/`to_json` and `event_from_dict`/`event_from_json` are inverse. Values
+are checked and deep-frozen when the event is made, so an event never changes after that.
+
+>>> event_from_json(ToolRequested(operation_id="op1").to_json()).operation_id
+'op1'
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any, ClassVar
+
+from .frozen import INTEGER_MAX, EventError, FrozenDict, FrozenList, freeze
+from .jsontext import loads_strict
+from .terminal import TERMINAL_REASONS
+
+_OUTCOMES = ("succeeded", "failed", "not_executed")
+_SHOWN = 200  # characters of an operation id; longer ones are refused by the runtime as well
+
+
+def _id(value: Any, path: str) -> str:
+    if not isinstance(value, str) or not 0 < len(value) <= _SHOWN:
+        raise EventError(f"{path} must be a string of 1 to {_SHOWN} characters")
+    return str(freeze(value, path))
+
+
+def _text(value: Any, path: str) -> str:
+    if not isinstance(value, str):
+        raise EventError(f"{path} must be a string, got {type(value).__name__}")
+    return str(freeze(value, path))
+
+
+def _count(value: Any, path: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= INTEGER_MAX:
+        raise EventError(f"{path} must be an integer from 0 to 2**53 - 1")
+    return int(value)
+
+
+def _number(value: Any, path: str) -> int | float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise EventError(f"{path} must be a finite number")
+    number: int | float = freeze(value, path)
+    return number
+
+
+def _flag(value: Any, path: str) -> bool:
+    if not isinstance(value, bool):
+        raise EventError(f"{path} must be true or false")
+    return value
+
+
+def _items(value: Any, path: str) -> FrozenList:
+    if not isinstance(value, (list, tuple)):
+        raise EventError(f"{path} must be a list, got {type(value).__name__}")
+    items: FrozenList = freeze(value, path)
+    return items
+
+
+def _object(value: Any, path: str) -> FrozenDict:
+    if not isinstance(value, Mapping):
+        raise EventError(f"{path} must be an object, got {type(value).__name__}")
+    items: FrozenDict = freeze(value, path)
+    return items
+
+
+def _one_of(*allowed: str) -> Callable[[Any, str], str]:
+    def check(value: Any, path: str) -> str:
+        if not isinstance(value, str) or value not in allowed:
+            raise EventError(f"{path} must be one of {', '.join(allowed)}")
+        return value
+
+    return check
+
+
+def _required(check: Callable[[Any, str], Any]) -> Any:
+    return field(metadata={"check": check})
+
+
+def _optional(check: Callable[[Any, str], Any], default: Any = None) -> Any:
+    return field(default=default, metadata={"check": check})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    """Base of all events. ``event_id`` makes a second delivery harmless; ``at`` is epoch seconds.
+
+    EventError, naming the field, where a value breaks its rule.
+    """
+
+    type: ClassVar[str] = ""
+    event_id: str | None = _optional(_id)
+    at: float | None = _optional(_number)
+
+    def __post_init__(self) -> None:
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if value is None and item.default is None:
+                continue
+            path = f"{self.type}.{item.name}"
+            object.__setattr__(self, item.name, item.metadata["check"](value, path))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The event as a plain dict with "type"; fields that hold their default are left out."""
+        found: dict[str, Any] = {"type": self.type}
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if item.default is MISSING or value != item.default:
+                found[item.name] = value
+        return found
+
+    def to_json(self) -> str:
+        """The event as one line of ASCII JSON with sorted keys."""
+        return json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskStarted(Event):
+    """First event of a log: the limits of the run, and which tools and scopes it may use."""
+
+    type: ClassVar[str] = "task_started"
+    task_id: str = _optional(_text, "")
+    limits: FrozenDict | None = _optional(_object)
+    tools: FrozenList | None = _optional(_items)
+    scopes: FrozenList | None = _optional(_items)
+    max_risk: int | None = _optional(_count)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelRequested(Event):
+    """The policy is about to be asked; ``reserved`` is charged if no ``model_called`` follows."""
+
+    type: ClassVar[str] = "model_requested"
+    reserved: FrozenDict | None = _optional(_object)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelCalled(Event):
+    """The policy was asked, and what that used."""
+
+    type: ClassVar[str] = "model_called"
+    usage: FrozenDict | None = _optional(_object)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ActionRejected(Event):
+    """The policy proposed something that cannot be a tool call; nothing was requested."""
+
+    type: ClassVar[str] = "action_rejected"
+    reason: str = _required(_text)
+    problems: FrozenList | None = _optional(_items)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolEvent(Event):
+    """Base of the events about one operation."""
+
+    operation_id: str = _required(_id)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolRequested(ToolEvent):
+    """An operation is about to be dispatched. ``charged``: what a claim costs the budget."""
+
+    type: ClassVar[str] = "tool_requested"
+    tool: str = _optional(_text, "")
+    arguments: FrozenDict | None = _optional(_object)
+    effect: str = _optional(_text, "")
+    risk: int = _optional(_count, 0)
+    charged: FrozenDict | None = _optional(_object)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolOutcome(ToolEvent):
+    """Base of the answers of a dispatch. ``replayed``: recorded earlier, nothing was started."""
+
+    usage: FrozenDict | None = _optional(_object)
+    approval_id: str = _optional(_text, "")
+    replayed: bool = _optional(_flag, False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolSucceeded(ToolOutcome):
+    """The tool did it; ``evidence`` is what it showed."""
+
+    type: ClassVar[str] = "tool_succeeded"
+    evidence: FrozenList = _required(_items)
+    result: FrozenDict | None = _optional(_object)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolFailed(ToolOutcome):
+    """The tool says that it failed: terminal for the operation, not for the task."""
+
+    type: ClassVar[str] = "tool_failed"
+    result: FrozenDict | None = _optional(_object)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolNotExecuted(ToolEvent):
+    """The runtime knows that nothing was started: refused, invalid arguments, proved by the tool.
+
+    ``error`` is a word ("refused", "invalid_arguments", …), ``problems`` are for the model.
+    """
+
+    type: ClassVar[str] = "tool_not_executed"
+    error: str = _optional(_text, "")
+    problems: FrozenList | None = _optional(_items)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolNeedsReconcile(ToolOutcome):
+    """Nobody knows whether the tool acted: timeout, exception, crash, unknown, no valid result."""
+
+    type: ClassVar[str] = "tool_needs_reconcile"
+    reason: str = _optional(_text, "")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolReconciled(ToolEvent):
+    """The true outcome became known: the only way on from ``tool_needs_reconcile``."""
+
+    type: ClassVar[str] = "tool_reconciled"
+    outcome: str = _required(_one_of(*_OUTCOMES))
+    evidence: FrozenList | None = _optional(_items)
+    result: FrozenDict | None = _optional(_object)
+    actor: str = _optional(_text, "")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolCancelled(ToolEvent):
+    """The operation was cancelled before it was started."""
+
+    type: ClassVar[str] = "tool_cancelled"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApprovalRequested(ToolEvent):
+    """A person must decide first."""
+
+    type: ClassVar[str] = "approval_requested"
+    approval_id: str = _optional(_text, "")
+    expires_at: float | None = _optional(_number)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApprovalGranted(ToolEvent):
+    """The operation may be dispatched, once."""
+
+    type: ClassVar[str] = "approval_granted"
+    approval_id: str = _optional(_text, "")
+    actor: str = _optional(_text, "")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApprovalDenied(ToolEvent):
+    """The operation will never run."""
+
+    type: ClassVar[str] = "approval_denied"
+    approval_id: str = _optional(_text, "")
+    actor: str = _optional(_text, "")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApprovalExpired(ToolEvent):
+    """Nobody decided in time."""
+
+    type: ClassVar[str] = "approval_expired"
+    approval_id: str = _optional(_text, "")
+
+
+@dataclass(frozen=True, kw_only=True)
+class GoalVerified(Event):
+    """The task's own check says that the goal is reached."""
+
+    type: ClassVar[str] = "goal_verified"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answered(Event):
+    """The policy ended the task with an answer; ``reason`` is one of the terminal reasons."""
+
+    type: ClassVar[str] = "answered"
+    answer: str = _optional(_text, "")
+    citations: FrozenList | None = _optional(_items)
+    reason: str = _optional(_one_of(*sorted(TERMINAL_REASONS)), "answered")
+
+
+@dataclass(frozen=True, kw_only=True)
+class BudgetExhausted(Event):
+    """A limit would be passed; ``dimension`` is the first one."""
+
+    type: ClassVar[str] = "budget_exhausted"
+    dimension: str = _required(_id)
+    limit: int | float = _optional(_number, 0)
+    used: int | float = _optional(_number, 0)
+    requested: int | float = _optional(_number, 0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskFailed(Event):
+    """The task ends without its goal; ``reason`` is one of the terminal reasons."""
+
+    type: ClassVar[str] = "task_failed"
+    reason: str = _required(_one_of(*sorted(TERMINAL_REASONS)))
+    error: str = _optional(_text, "")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cancelled(Event):
+    """Somebody stopped the task."""
+
+    type: ClassVar[str] = "cancelled"
+    actor: str = _optional(_text, "")
+
+
+EVENT_CLASSES: Mapping[str, type[Event]] = {
+    cls.type: cls
+    for cls in (
+        *(TaskStarted, ModelRequested, ModelCalled, ActionRejected, ToolRequested),
+        *(ToolSucceeded, ToolFailed, ToolNotExecuted, ToolNeedsReconcile),
+        *(ToolReconciled, ToolCancelled),
+        *(ApprovalRequested, ApprovalGranted, ApprovalDenied, ApprovalExpired),
+        *(GoalVerified, Answered, BudgetExhausted, TaskFailed, Cancelled),
+    )
+}
+
+
+def event_from_dict(raw: Mapping[str, Any], *, extra: bool = False) -> Event:
+    """The typed event of a dict; EventError for an unknown type, a missing or an unknown field.
+
+    With ``extra`` unknown fields are left out instead.
+    """
+    if not isinstance(raw, Mapping):
+        raise EventError(f"an event is an object, got {type(raw).__name__}")
+    kind = raw.get("type")
+    cls = EVENT_CLASSES.get(kind) if isinstance(kind, str) else None
+    if cls is None:
+        raise EventError(f"unknown event: {kind}")
+    known = {item.name: item for item in fields(cls)}
+    if not extra and (unknown := sorted(map(str, raw.keys() - known.keys() - {"type"}))):
+        raise EventError(f"{kind} has no field {', '.join(unknown)}")
+    missing = [name for name, item in known.items() if item.default is MISSING and name not in raw]
+    if missing:
+        raise EventError(f"{kind} lacks {', '.join(missing)}")
+    return cls(**{name: raw[name] for name in known if name in raw})
+
+
+def event_from_json(text: str | bytes) -> Event:
+    """The typed event of one JSON text; ValueError where it is no strict JSON or no event."""
+    return event_from_dict(loads_strict(text))

@@ -1,0 +1,361 @@
+"""The ledger in memory: for tests and for programs whose promises end with the process."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from .errors import InvalidTransition, StoreClosed, UnknownOperation
+from .memory_approvals import MemoryApprovals, changed
+from .operations import crash_point
+from .records import (
+    TERMINAL,
+    TRANSITIONS,
+    Claim,
+    ClaimReason,
+    ClaimResult,
+    Operation,
+    OperationEvent,
+    OperationRequest,
+    OperationStatus,
+    Settlement,
+    SettleResult,
+)
+
+_S = OperationStatus
+_RESOLVED = frozenset({_S.SUCCEEDED, _S.FAILED, _S.NOT_EXECUTED})
+_NO_RESULT: dict[str, Any] = {
+    "result_json": None,
+    "result_digest": "",
+    "result_bytes": 0,
+    "result_truncated": False,
+    "reason": "",
+    "error_class": "",
+    "settled_at": None,
+}
+
+
+class _Transaction:
+    """The lock of an open ledger; entering it gives the time."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._lock = threading.RLock()
+        self._open = True
+
+    def __enter__(self) -> float:
+        self._lock.acquire()
+        if not self._open:
+            self._lock.release()
+            raise StoreClosed("the ledger was closed; open a new one")
+        return self._clock()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+    def close(self) -> None:
+        with self._lock:
+            self._open = False
+
+
+class MemoryOperationStore(MemoryApprovals):
+    """An OperationStore in this process; a lock makes each method atomic.
+
+    Parameters
+    ----------
+    clock : callable, optional
+        Seconds since the epoch; replaced in tests.
+
+    Examples
+    --------
+    >>> store = MemoryOperationStore(clock=lambda: 10.0)
+    >>> request = OperationRequest("op-1", "", "", "write", "c", "a", b"{}")
+    >>> store.claim(Claim(request, "me", 30.0)).won, store.claim(Claim(request, "you", 30.0)).won
+    (True, False)
+    >>> store.settle("op-1", "me", 1, Settlement(OperationStatus.SUCCEEDED)).operation.status.value
+    'succeeded'
+    """
+
+    blocking = False
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        super().__init__()
+        self._clock = clock
+        self._locked = _Transaction(clock)
+        self._rows: dict[str, Operation] = {}
+        self._events: dict[str, list[OperationEvent]] = {}
+
+    def now(self) -> float:
+        """The store's clock."""
+        return self._clock()
+
+    def _transaction(self) -> _Transaction:
+        return self._locked
+
+    def _row(self, operation_id: str) -> Operation:
+        row = self._rows.get(operation_id)
+        if row is None:
+            raise UnknownOperation(operation_id)
+        return row
+
+    def _put(self, row: Operation, event: str, actor: str, **data: Any) -> Operation:
+        """Store the row with one event; refuses a transition that the table does not have."""
+        before = self._rows.get(row.operation_id)
+        status = before.status if before else None
+        if row.status is not status and row.status not in TRANSITIONS[status]:
+            raise InvalidTransition(row.operation_id, str(status), row.status.value)
+        self._rows[row.operation_id] = row
+        log = self._events.setdefault(row.operation_id, [])
+        data = {"status": row.status.value, "attempt": row.attempt, **data}
+        at = row.updated_at
+        log.append(OperationEvent(row.operation_id, len(log) + 1, event, at, actor, data))
+        return row
+
+    def get(self, operation_id: str) -> Operation | None:
+        """The row, or None."""
+        with self._transaction():
+            return self._rows.get(operation_id)
+
+    def claim(self, claim: Claim) -> ClaimResult:
+        """See OperationStore.claim."""
+        request = claim.request
+        with self._transaction() as now:
+            row = self._rows.get(request.operation_id)
+            lost = self._why_lost(claim, row, now)
+            if lost is not None:
+                return ClaimResult(False, self._rows[request.operation_id], lost)
+            crash_point("in_claim_tx")
+            if row is None:
+                row = Operation(request, _S.IN_FLIGHT, created_at=now)
+            elif row.approval_id is not None and row.status is _S.APPROVED:
+                self._consume(row.approval_id, now)
+            row = changed(
+                row,
+                status=_S.IN_FLIGHT,
+                attempt=row.attempt + 1,
+                owner=claim.owner,
+                lease_until=now + claim.lease_seconds,
+                updated_at=now,
+                **_NO_RESULT,
+            )
+            self._put(row, "dispatched", claim.owner)
+            return ClaimResult(True, row, ClaimReason.CLAIMED)
+
+    def _why_lost(self, claim: Claim, row: Operation | None, now: float) -> ClaimReason | None:
+        if row is None:
+            if claim.approval_digest is None and claim.retry_attempt is None:
+                return None
+            raise UnknownOperation(claim.request.operation_id)
+        if not row.same_request(claim.request) or row.cancel_requested_at is not None:
+            return ClaimReason.EXISTS
+        if claim.approval_digest is not None and row.status is _S.APPROVED:
+            return self._why_unapproved(row, claim.approval_digest, now)
+        if claim.retry_attempt is not None and row.status is _S.NOT_EXECUTED:
+            return None if row.attempt == claim.retry_attempt else ClaimReason.EXISTS
+        return ClaimReason.EXISTS
+
+    def settle(
+        self, operation_id: str, owner: str, attempt: int, settlement: Settlement
+    ) -> SettleResult:
+        """See OperationStore.settle."""
+        with self._transaction() as now:
+            row = self._row(operation_id)
+            status = _cancelled_if_asked(row, settlement.status)
+            if (row.owner, row.attempt) == (owner, attempt):
+                if row.status is _S.IN_FLIGHT or (
+                    row.status is _S.NEEDS_RECONCILE and status is not _S.NEEDS_RECONCILE
+                ):
+                    crash_point("in_settle_tx")
+                    event = "cancelled" if status is _S.CANCELLED else "settled"
+                    row = self._outcome(row, status, settlement, event, owner, now)
+                    return SettleResult(True, row)
+                same = (row.status, row.result_digest) == (status, settlement.result_digest)
+                if same:
+                    return SettleResult(True, row)
+            if settlement.status is not _S.NEEDS_RECONCILE:
+                late = {"late_status": settlement.status.value, "late_attempt": attempt}
+                row = changed(row, updated_at=now)
+                digest = settlement.result_digest
+                self._put(row, "late_result_conflict", owner, result_digest=digest, **late)
+            return SettleResult(False, row)
+
+    def _outcome(
+        self,
+        row: Operation,
+        status: OperationStatus,
+        settlement: Settlement,
+        event: str,
+        actor: str,
+        now: float,
+        **data: Any,
+    ) -> Operation:
+        row = changed(
+            row,
+            status=status,
+            lease_until=None,
+            result_json=settlement.result_json,
+            result_digest=settlement.result_digest,
+            result_bytes=settlement.result_bytes,
+            result_truncated=settlement.result_truncated,
+            reason=settlement.reason,
+            error_class=settlement.error_class,
+            settled_at=now if status in TERMINAL else None,
+            updated_at=now,
+        )
+        return self._put(row, event, actor, reason=settlement.reason, **data)
+
+    def heartbeat(
+        self, owner: str, operation_ids: Iterable[str], lease_seconds: float
+    ) -> frozenset[str]:
+        """See OperationStore.heartbeat."""
+        asked = set()
+        with self._transaction() as now:
+            for operation_id in operation_ids:
+                row = self._rows.get(operation_id)
+                if row is None or row.owner != owner:
+                    continue
+                if row.cancel_requested_at is not None:
+                    asked.add(operation_id)
+                if row.status is _S.IN_FLIGHT:
+                    self._rows[operation_id] = changed(row, lease_until=now + lease_seconds)
+        return frozenset(asked)
+
+    def recover(self, limit: int = 1000) -> list[Operation]:
+        """See OperationStore.recover."""
+        with self._transaction() as now:
+            dead = [
+                row
+                for row in self._rows.values()
+                if row.status is _S.IN_FLIGHT
+                and row.lease_until is not None
+                and row.lease_until < now
+            ]
+            dead.sort(key=lambda row: (row.lease_until, row.operation_id))
+            lost = Settlement(_S.NEEDS_RECONCILE, reason="owner_lost")
+            return [
+                self._outcome(row, lost.status, lost, "recovered", "recovery", now)
+                for row in dead[:limit]
+            ]
+
+    def resolve(
+        self, operation_id: str, settlement: Settlement, actor: str, evidence: Mapping[str, Any]
+    ) -> SettleResult:
+        """See OperationStore.resolve."""
+        with self._transaction() as now:
+            row = self._row(operation_id)
+            if settlement.status not in _RESOLVED:
+                raise InvalidTransition(operation_id, row.status.value, settlement.status.value)
+            if row.status is not _S.NEEDS_RECONCILE:
+                return SettleResult(False, row)
+            crash_point("in_settle_tx")
+            status = _cancelled_if_asked(row, settlement.status)
+            row = self._outcome(
+                row, status, settlement, "reconciled", actor, now, evidence=dict(evidence)
+            )
+            return SettleResult(True, row)
+
+    def request_cancel(self, request: OperationRequest, actor: str) -> SettleResult:
+        """See OperationStore.request_cancel."""
+        with self._transaction() as now:
+            row = self._rows.get(request.operation_id)
+            if row is None:
+                row = Operation(
+                    request, _S.CANCELLED, created_at=now, updated_at=now, settled_at=now
+                )
+                return SettleResult(True, self._put(row, "cancelled", actor))
+            same = (row.request.tenant, row.request.principal) == (
+                request.tenant,
+                request.principal,
+            )
+            if not same or row.status in TERMINAL:
+                return SettleResult(False, row)
+            if row.status in (_S.IN_FLIGHT, _S.NEEDS_RECONCILE):
+                if row.cancel_requested_at is not None:
+                    return SettleResult(False, row)
+                row = changed(row, cancel_requested_at=now, updated_at=now)
+                return SettleResult(True, self._put(row, "cancel_requested", actor))
+            self._cancel_approval(row.approval_id)
+            row = changed(
+                row,
+                status=_S.CANCELLED,
+                cancel_requested_at=now,
+                updated_at=now,
+                settled_at=now,
+            )
+            return SettleResult(True, self._put(row, "cancelled", actor))
+
+    def set_remote_ref(self, operation_id: str, owner: str, attempt: int, remote_ref: str) -> bool:
+        """See OperationStore.set_remote_ref."""
+        with self._transaction() as now:
+            row = self._row(operation_id)
+            open_now = row.status in (_S.IN_FLIGHT, _S.NEEDS_RECONCILE)
+            if not open_now or (row.owner, row.attempt) != (owner, attempt):
+                return False
+            self._rows[operation_id] = changed(row, remote_ref=remote_ref, updated_at=now)
+            return True
+
+    def events(self, operation_id: str) -> list[OperationEvent]:
+        """See OperationStore.events."""
+        with self._transaction():
+            return list(self._events.get(operation_id, ()))
+
+    def list_operations(
+        self,
+        *,
+        statuses: Iterable[OperationStatus] | None = None,
+        tenant: str | None = None,
+        after: str = "",
+        limit: int = 1000,
+    ) -> list[Operation]:
+        """See OperationStore.list_operations."""
+        wanted = None if statuses is None else frozenset(statuses)
+        with self._transaction():
+            found = [
+                row
+                for key, row in sorted(self._rows.items())
+                if key > after
+                and (wanted is None or row.status in wanted)
+                and (tenant is None or row.request.tenant == tenant)
+            ]
+        return found[:limit]
+
+    def _settled(self, before: float) -> list[Operation]:
+        return [
+            r for r in self._rows.values() if r.settled_at is not None and r.settled_at < before
+        ]
+
+    def purge_results(self, settled_before: float) -> int:
+        """See OperationStore.purge_results."""
+        with self._transaction() as now:
+            rows = [
+                row
+                for row in self._settled(settled_before)
+                if row.result_json is not None or row.request.arguments_json is not None
+            ]
+            for row in rows:
+                request = changed(row.request, arguments_json=None)
+                row = changed(row, request=request, result_json=None, updated_at=now)
+                self._put(row, "purged", "retention")
+            return len(rows)
+
+    def forget(self, settled_before: float) -> int:
+        """See OperationStore.forget."""
+        with self._transaction():
+            rows = self._settled(settled_before)
+            for row in rows:
+                del self._rows[row.operation_id]
+                self._events.pop(row.operation_id, None)
+                self._forget_approvals(row.operation_id)
+            return len(rows)
+
+    def close(self) -> None:
+        """See OperationStore.close."""
+        self._locked.close()
+
+
+def _cancelled_if_asked(row: Operation, status: OperationStatus) -> OperationStatus:
+    if status is _S.NOT_EXECUTED and row.cancel_requested_at is not None:
+        return _S.CANCELLED
+    return status

@@ -1,0 +1,140 @@
+"""Looks up what became of open operations, by the read-only look-up that their tools declare."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from .errors import InvalidTransition, UnknownOperation
+from .records import Operation, OperationStatus
+from .retry import RetryPolicy
+
+if TYPE_CHECKING:
+    from .control import Control
+
+
+@dataclass(frozen=True)
+class OpenOperation:
+    """What a tool's ``reconcile`` gets: enough to ask the other side, and nothing to act with.
+
+    ``arguments`` is None where the ledger stores digests only.
+    """
+
+    operation_id: str
+    tool: str
+    tenant: str
+    principal: str
+    arguments: Mapping[str, Any] | None
+    attempt: int
+    remote_ref: str | None
+    idempotency_key: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Looked:
+    """One look-up: what the tool answered ("unknown" where it could not say) and the row
+    afterwards.
+    """
+
+    operation_id: str
+    answer: str
+    status: OperationStatus
+    error: str = ""
+
+
+class Reconciler:
+    """Resolves operations in needs_reconcile by asking the other side; never starts a tool.
+
+    A tool contract may name a function ``reconcile(operation: OpenOperation)`` that only reads. It
+    returns ``{"status": "succeeded" | "failed" | "not_executed" | "unknown", ...}``; an optional
+    "evidence" object goes to the audit record. Exceptions and other answers count as unknown.
+    Without such a function, and after "unknown", an operation stays as it is for an operator.
+
+    Parameters
+    ----------
+    runtime : ToolRuntime
+        Or ``AsyncToolRuntime.core``. Look-ups are plain functions.
+    retry : RetryPolicy
+        For look-ups that raise; reading twice is harmless.
+    sleep : callable, optional
+        Replaced in tests.
+    """
+
+    def __init__(
+        self,
+        runtime: Control,
+        retry: RetryPolicy | None = None,
+        sleep: Callable[[float], None] | None = None,
+    ) -> None:
+        self._runtime = runtime
+        self._retry = retry if retry is not None else RetryPolicy()
+        self._sleep = sleep if sleep is not None else time.sleep
+
+    def run(self, limit: int = 1000) -> list[Looked]:
+        """One pass over the open operations, in order of their ids."""
+        rows = self._runtime.store.list_operations(
+            statuses=[OperationStatus.NEEDS_RECONCILE], limit=limit
+        )
+        return [looked for row in rows if (looked := self._look(row)) is not None]
+
+    def look(self, operation_id: str) -> Looked | None:
+        """One operation; None where it is not open or its tool cannot look."""
+        row = self._runtime.operation(operation_id)
+        if row is None:
+            raise UnknownOperation(operation_id)
+        if row.status is not OperationStatus.NEEDS_RECONCILE:
+            return None
+        return self._look(row)
+
+    def _look(self, row: Operation) -> Looked | None:
+        tool = self._runtime.tools.get(row.request.tool)
+        if tool is None or tool.reconcile is None:
+            return None
+        answer, error = self._ask(tool.reconcile, row)
+        status = answer.get("status")
+        if not isinstance(status, str) or status not in ("succeeded", "failed", "not_executed"):
+            return Looked(row.operation_id, "unknown", row.status, error)
+        evidence = answer.pop("evidence", {})
+        try:
+            row = self._runtime.reconcile(
+                row.operation_id,
+                answer,
+                actor=f"reconcile:{row.request.tool}",
+                evidence=evidence if isinstance(evidence, Mapping) else {"value": evidence},
+            )
+        except InvalidTransition:  # somebody else resolved it meanwhile, or a late result came
+            row = self._runtime.operation(row.operation_id) or row
+        except ValueError as invalid:
+            return Looked(row.operation_id, "unknown", row.status, type(invalid).__name__)
+        return Looked(row.operation_id, status, row.status)
+
+    def _ask(
+        self, look: Callable[[OpenOperation], Any], row: Operation
+    ) -> tuple[dict[str, Any], str]:
+        arguments = row.request.arguments_json
+        shown = OpenOperation(
+            row.operation_id,
+            row.request.tool,
+            row.request.tenant,
+            row.request.principal,
+            None if arguments is None else json.loads(arguments),
+            row.attempt,
+            row.remote_ref,
+            row.operation_id,
+            row.reason,
+        )
+        error = ""
+        for attempt in range(1, self._retry.attempts + 1):
+            try:
+                answer = look(shown)
+            except Exception as failed:
+                error = type(failed).__qualname__
+                if attempt < self._retry.attempts:
+                    self._sleep(self._retry.wait(attempt))
+                continue
+            return (dict(answer), "") if isinstance(answer, Mapping) else ({}, "no dict")
+        return {}, error

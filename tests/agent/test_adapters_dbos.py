@@ -1,0 +1,78 @@
+"""DBOS: a step whose process is killed after the effect, with the ledger and without."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from adapter_bench import EffectLog
+
+pytest.importorskip("dbos", reason="the extra 'adapters' is not installed: dbos")
+
+# DBOS is one per process, so each launch is a process: the first dies inside the step, the second
+# recovers the workflow by itself.
+PROGRAM = """
+import json, os, signal, sys
+sys.path.insert(0, {path!r})
+from pathlib import Path
+from adapter_bench import EffectLog, lossy_write, runtime_of
+from dbos import DBOS, SetWorkflowID
+from gnomon.agent.adapters.bridge import Bridge
+from gnomon.agent.adapters.dbos import ledger_step
+
+folder, first = Path({folder!r}), {first}
+log = EffectLog(folder / "effects")
+DBOS(config={{
+    "name": "gnomon-test",
+    "system_database_url": "sqlite:///" + str(folder / "dbos.db"),
+    "run_admin_server": False,
+    "log_level": "CRITICAL",
+}})
+
+def write(project: str, count: int = 1) -> dict:
+    log.add(project)
+    if first:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return {{"status": "succeeded"}}
+
+if {alone}:
+    step = DBOS.step(name="write")(lambda tool, arguments: write(**arguments))
+else:
+    bridge = Bridge(runtime_of(folder, write), "ann", lambda *_: DBOS.workflow_id, wait=0)
+    step = ledger_step(bridge)
+
+@DBOS.workflow(name="flow")
+def flow(project: str) -> dict:
+    return step("write", {{"project": project}})
+
+DBOS.launch()
+if first:
+    with SetWorkflowID("invoice-7"):
+        flow("alpha")
+else:
+    print(json.dumps(DBOS.retrieve_workflow("invoice-7").get_result()))
+DBOS.destroy()
+"""
+
+
+def launch(folder: Path, *, first: bool, alone: bool) -> subprocess.CompletedProcess[str]:
+    names = {"path": str(Path(__file__).parent), "folder": str(folder)}
+    program = PROGRAM.format(first=first, alone=alone, **names)
+    command = [sys.executable, "-W", "ignore", "-c", program]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=folder)
+
+
+@pytest.mark.parametrize(("alone", "effects"), [(True, 2), (False, 1)])
+def test_d1_killed_after_the_effect_and_recovered(
+    tmp_path: Path, alone: bool, effects: int
+) -> None:
+    assert launch(tmp_path, first=True, alone=alone).returncode == -signal.SIGKILL
+    second = launch(tmp_path, first=False, alone=alone)
+    assert second.returncode == 0, second.stderr
+    answer = json.loads(second.stdout.splitlines()[-1])
+    assert answer["status"] == ("succeeded" if alone else "needs_reconcile")
+    assert EffectLog(tmp_path / "effects").count == effects
