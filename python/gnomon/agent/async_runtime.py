@@ -53,7 +53,7 @@ class AsyncToolRuntime:
     ...     async with AsyncToolRuntime(tools, max_risk=0) as runtime:
     ...         return await runtime.dispatch("ping", {"host": "a"}, "op-1")
     >>> asyncio.run(main())
-    {'host': 'a', 'status': 'succeeded'}
+    {'status': 'succeeded', 'host': 'a'}
     """
 
     def __init__(
