@@ -64,7 +64,8 @@ IMPORTS = {
     "agent": {"jsonschema_rs", "rfc8785", "anyio", "tenacity", "gnomon"},
     "": {"numpy", "gnomon"},
 }
-LAZY = {"torch", "pyarrow", "psycopg", "psycopg_pool", "opentelemetry"}
+FRAMEWORKS = {"langchain_core", "langgraph", "pydantic_ai", "agents", "dbos", "mcp"}
+LAZY = {"torch", "pyarrow", "psycopg", "psycopg_pool", "opentelemetry"} | FRAMEWORKS
 REFERENCE_READERS = {"cli_demo"}  # `gnomon demo` shows that both give the same bits
 
 LINES_MAX = 600

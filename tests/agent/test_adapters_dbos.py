@@ -42,7 +42,7 @@ def write(project: str, count: int = 1) -> dict:
 if {alone}:
     step = DBOS.step(name="write")(lambda tool, arguments: write(**arguments))
 else:
-    bridge = Bridge(runtime_of(folder, write), "ann", lambda *_: DBOS.workflow_id)
+    bridge = Bridge(runtime_of(folder, write), "ann", lambda *_: DBOS.workflow_id, wait=0)
     step = ledger_step(bridge)
 
 @DBOS.workflow(name="flow")

@@ -99,7 +99,7 @@ if {alone}:
     node = ToolNode([langchain_tool("write")(write)])
 else:
     runtime = runtime_of(Path({folder!r}), write)
-    node = ledger_tool_node(Bridge(runtime, "ann", "task-1"))
+    node = ledger_tool_node(Bridge(runtime, "ann", "task-1", wait=0))
 print(graph_of(node).invoke(proposal(), CONFIG)["messages"][-1].content)
 """
 

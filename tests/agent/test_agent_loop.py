@@ -79,10 +79,7 @@ def test_d4_first_unknown_ends_the_loop_with_one_event(world: World) -> None:
     assert outcome["status"] == "needs_reconcile"
     assert len(outcome["events"]) == len(world.effects) == 1
     assert outcome["reason"] == "dependency_failed"
-    assert (
-        outcome["unsettled"] == [outcome["events"][0]["candidate"].get("operation_id")]
-        or outcome["unsettled"]
-    )
+    assert outcome["unsettled"] == [outcome["events"][0]["result"]["operation_id"]]
     again = judged(run_agent(policy, world.runtime, {}, never, 3, principal="ann"))
     assert (again["status"], len(world.effects)) == ("needs_reconcile", 1)
 

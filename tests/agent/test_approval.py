@@ -344,3 +344,49 @@ def test_an_approver_sees_no_declared_secret(remote: Remote) -> None:
 def test_policies_are_checked(bad: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(bad))):
         ApprovalPolicy(**bad)
+
+
+class Refusing(Remote):
+    """Proves that it did not act until it is told to act."""
+
+    def write(self, project: str) -> Any:
+        if self.answer == "refuse":
+            raise NotExecuted("busy")
+        return super().write(project)
+
+
+def test_a2_an_old_approval_allows_no_attempt_of_a_changed_contract(ledger: Ledger) -> None:
+    remote, store = Refusing(answer="refuse"), ledger.open()
+    before = runtime_for(remote, store)
+    before.approvals.approve(ask(before), by="boss")
+    assert before.dispatch("write", ALPHA, "op-1")["status"] == "not_executed"
+    remote.answer = {"status": "succeeded"}
+    after = changed_contract(remote, store)
+    new = ask(after)
+    after.approvals.approve(new, by="boss")
+    assert after.dispatch("write", ALPHA, "op-1")["status"] == "succeeded"
+    assert remote.effects == ["alpha"]
+
+
+def test_a2_an_expired_approval_allows_no_later_attempt(ledger: Ledger) -> None:
+    clock = SimClock()
+    remote = Refusing(answer="refuse")
+    runtime = runtime_for(remote, ledger.open(clock))
+    runtime.approvals.approve(ask(runtime), by="boss")
+    assert runtime.dispatch("write", ALPHA, "op-1")["status"] == "not_executed"
+    clock.time += 59.0
+    assert runtime.dispatch("write", ALPHA, "op-1")["status"] == "not_executed"
+    clock.time += 1.0
+    remote.answer = {"status": "succeeded"}
+    new = ask(runtime)
+    assert remote.effects == []
+    runtime.approvals.deny(new, by="boss")
+    assert runtime.dispatch("write", ALPHA, "op-1")["status"] == "denied"
+
+
+def test_a_risk_raised_after_a_proved_non_execution_needs_approval(ledger: Ledger) -> None:
+    remote, store = Refusing(answer="refuse"), ledger.open()
+    low = remote.runtime(store, principal="ann", tenant="acme")
+    assert low.dispatch("write", ALPHA, "op-1")["status"] == "not_executed"
+    high = runtime_for(remote, store)
+    assert ask(high)

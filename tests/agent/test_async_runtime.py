@@ -11,7 +11,7 @@ from typing import Any
 
 import anyio
 import pytest
-from agent_tools import ALPHA, WRITE_SCHEMA, Gate, Remote, until
+from agent_tools import ALPHA, WRITE_SCHEMA, Gate, Remote
 from gnomon.agent import (
     ApprovalPolicy,
     Approver,
@@ -153,6 +153,26 @@ async def test_c2_a_cancelled_plain_tool_reports_late(ledger: Ledger) -> None:
         while runtime.core.operations["op-1"]["status"] != "succeeded":
             await asyncio.sleep(0.005)
     assert remote.effects == ["alpha"]
+
+
+@on_the_loop
+async def test_c2_a_cancelled_plain_tool_keeps_its_place(remote: AsyncRemote) -> None:
+    gate = Gate()
+    remote.before = gate
+    tools = {"write": remote.tool(max_concurrency=1)}
+    async with AsyncToolRuntime(tools, 1, slot_seconds=0.01) as runtime:
+        task = asyncio.create_task(runtime.dispatch("write", ALPHA, "op-1"))
+        while not gate.inside.is_set():
+            await asyncio.sleep(0.001)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        with pytest.raises(ConcurrencyLimit):
+            await runtime.dispatch("write", ALPHA, "op-2")
+        gate.open()
+        while runtime.core.operations["op-1"]["status"] != "succeeded":
+            await asyncio.sleep(0.005)
+        assert (await runtime.dispatch("write", ALPHA, "op-2", wait=1))["status"] == "succeeded"
 
 
 @on_the_loop
@@ -350,4 +370,3 @@ def test_sync_and_async_share_a_ledger(shared_ledger: Ledger, remote: AsyncRemot
 
     assert asyncio.run(main()) == first
     assert remote.effects == ["alpha"]
-    until(lambda: True)

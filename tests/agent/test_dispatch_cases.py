@@ -299,3 +299,24 @@ def test_purged_results_still_fence_their_ids(ledger: Ledger) -> None:
     answer = runtime.dispatch("write", ALPHA, "op-1")
     assert answer == {"status": "succeeded", "operation_id": "op-1", "reason": "result_purged"}
     assert remote.effects == ["alpha"]
+
+
+def test_a_forked_child_is_another_owner(tmp_path: Path) -> None:
+    code = """
+        import os, sys
+        from gnomon.agent import Tool, ToolRuntime
+        schema = {"type": "object", "properties": {}}
+        tools = {"t": Tool("t", schema, 1, lambda: {"status": "succeeded"})}
+        runtime = ToolRuntime(tools, 1)
+        runtime.dispatch("t", {}, "op-1")
+        mine = runtime.attempts.owner
+        runtime.attempts.close()
+        pid = os.fork()
+        if pid == 0:
+            runtime.dispatch("t", {}, "op-2")
+            row = runtime.operation("op-2")
+            os._exit(0 if row.owner == runtime.attempts.owner != mine else 1)
+        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        sys.exit(status or runtime.attempts.owner != mine)
+    """
+    assert subprocess.run([sys.executable, "-c", textwrap.dedent(code)]).returncode == 0

@@ -237,11 +237,16 @@ def test_errors_of_validation_name_keys_and_no_values() -> None:
     assert CANARY not in repr(runtime)
 
 
-def test_digest_only_storage_holds_no_secret(tmp_path: Path, records: Any) -> None:
+@pytest.mark.parametrize("where", ["runtime", "store"])
+def test_digest_only_storage_holds_no_secret(tmp_path: Path, records: Any, where: str) -> None:
     path = tmp_path / "ledger.db"
     answer = {"status": "succeeded", "token": CANARY, "echo": f"pin-{CANARY}", "n": 1}
-    store = SqliteOperationStore(path)
-    runtime = secret_runtime(answer, store, store_arguments="digest")
+    if where == "runtime":
+        store = SqliteOperationStore(path)
+        runtime = secret_runtime(answer, store, store_arguments="digest")
+    else:
+        store = SqliteOperationStore(path, store_arguments="digest")
+        runtime = secret_runtime(answer, store)
     first = runtime.dispatch("send", ARGUMENTS, "op-1", business_scope=f"?key={CANARY}")
     assert first == {"status": "succeeded", "token": "[redacted]", "echo": "[redacted]", "n": 1}
     assert runtime.dispatch("send", ARGUMENTS, "op-1") == first

@@ -274,7 +274,7 @@ def test_within_the_timeout_nothing_changes() -> None:
 
 def test_no_thread_left_proves_that_nothing_ran(monkeypatch: pytest.MonkeyPatch) -> None:
     remote = Remote()
-    runtime = remote.runtime(tool={"limits": Limits(timeout_ms=5_000)}, heartbeat=False)
+    runtime = remote.runtime(tool={"limits": Limits(timeout_ms=5_000)})
 
     def no_thread(self: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
@@ -549,4 +549,44 @@ def test_a_result_that_cannot_be_recorded_is_kept_and_offered_again(moment: str)
     runtime.heartbeat()
     assert runtime.dispatch("write", ALPHA, "op-1") == {"status": "succeeded", "number": 1}
     assert kinds(runtime, "op-1") == ["dispatched", "settled"]
+    assert remote.effects == ["alpha"]
+
+
+def test_an_interrupted_settlement_is_offered_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    store, remote = MemoryOperationStore(), Remote()
+    runtime = remote.runtime(store, heartbeat=False)
+    settle = store.settle
+
+    def interrupted(*arguments: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(store, "settle", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        runtime.dispatch("write", ALPHA, "op-1")
+    monkeypatch.setattr(store, "settle", settle)
+    assert runtime.dispatch("write", ALPHA, "op-1")["reason"] == "in_flight"
+    runtime.heartbeat()
+    assert runtime.dispatch("write", ALPHA, "op-1")["status"] == "succeeded"
+    assert remote.effects == ["alpha"]
+
+
+@pytest.mark.parametrize("point", ["after_claim", "before_call"])
+def test_an_interrupt_between_claim_and_call_proves_that_nothing_ran(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch, point: str
+) -> None:
+    remote = Remote()
+    runtime = remote.runtime(ledger.open())
+
+    def hook(name: str) -> None:
+        if name == point:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("gnomon.agent.operations.crash_hook", hook)
+    with pytest.raises(KeyboardInterrupt):
+        runtime.dispatch("write", ALPHA, "op-1")
+    monkeypatch.undo()
+    row = runtime.operation("op-1")
+    assert row is not None
+    assert (row.status.value, row.reason) == ("not_executed", "interrupted_before_call")
+    assert runtime.dispatch("write", ALPHA, "op-1")["status"] == "succeeded"
     assert remote.effects == ["alpha"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import json
 from dataclasses import dataclass
 from typing import Any
@@ -94,16 +95,19 @@ class Model:
         self.effects = 0
         self.answer: Any = None  # the terminal answer, once there is one
         self.needs_approval = needs_approval
+        self.approval_fits = False
         self.cancel_asked = False
 
     def starts(self) -> bool:
         """Whether a dispatch now starts the tool."""
-        ready = {"not_executed", "approved" if self.needs_approval else "none"}
-        return self.status in ready
+        if self.needs_approval:
+            return self.approval_fits and self.status in ("approved", "not_executed")
+        return self.status in ("none", "not_executed")
 
     def dispatch(self, plan: Plan) -> None:
-        if self.status in ("none", "expired") and self.needs_approval:
-            self.status = "awaiting_approval"
+        if self.needs_approval and not self.approval_fits:
+            if self.status in ("none", "expired", "not_executed"):
+                self.status = "awaiting_approval"
             return
         if not self.starts() or plan.crash in ("before_claim", "in_claim_tx"):
             return
@@ -158,6 +162,7 @@ class RuntimeMachine(RuleBasedStateMachine):
         self.models = {"op-1": Model(False), "op-2": Model(True)}
         self.terminal: dict[str, Any] = {}
         self.plan = Plan("succeeded", "", "", "")
+        self.plan_id = ""
         self.processes = [self._process(), self._process()]
 
     # --- processes ------------------------------------------------------------------------------
@@ -200,14 +205,18 @@ class RuntimeMachine(RuleBasedStateMachine):
 
     def _dispatch(self, place: int, operation_id: str) -> Any:
         connection, runtime = self.processes[place]
+        self.plan_id = operation_id
 
         pending = [self.plan.meanwhile] if self.plan.meanwhile else []
 
         def hook(name: str) -> None:
+            if connection.dead:
+                return  # what still runs here runs in no process any more
             if name == self.plan.at and pending:
                 pending.pop()
                 operations.crash_hook = None
-                self._meanwhile(self.processes[1 - place][1], operation_id)
+                other = self.processes[1 - place][1]
+                contextvars.Context().run(self._meanwhile, other, operation_id)
                 operations.crash_hook = hook
             if name == self.plan.crash:
                 connection.dead = True
@@ -258,11 +267,19 @@ class RuntimeMachine(RuleBasedStateMachine):
         elif action == "rival":
             assert self._call(other, operation_id)["status"] == "needs_reconcile"
         elif action in ("recover", "resolve"):
-            assert other.recover() == []
+            assert operation_id not in self._recovered(other)
             self.time += LEASE + 1
-            assert [row.operation_id for row in other.recover()] == [operation_id]
+            assert operation_id in self._recovered(other)
             if action == "resolve":
                 other.reconcile(operation_id, {"status": "failed", "by": "ops"}, actor="ops")
+
+    def _recovered(self, runtime: ToolRuntime) -> list[str]:
+        """Recover, and tell the models of other operations, whose processes died before."""
+        found = [row.operation_id for row in runtime.recover()]
+        for operation_id in found:
+            if operation_id != self.plan_id:
+                self.models[operation_id].recover()
+        return found
 
     def _call(self, runtime: ToolRuntime, operation_id: str) -> Any:
         return runtime.dispatch(operation_id, {"project": "alpha"}, operation_id)
@@ -291,9 +308,16 @@ class RuntimeMachine(RuleBasedStateMachine):
             model.recover()
         self.processes[place][1].recover()
 
-    @rule(operation_id=st.sampled_from(IDS))
-    def recover_too_early(self, operation_id: str) -> None:
-        assert self.processes[0][1].recover() == []
+    @rule(place=st.integers(0, 1))
+    def recover_too_early(self, place: int) -> None:
+        """Leases that have not ended are left alone."""
+        living = [
+            row.operation_id
+            for row in self.store.list_operations(statuses=[OperationStatus.IN_FLIGHT])
+            if row.lease_until is not None and row.lease_until >= self.time
+        ]
+        self.plan_id = ""
+        assert not set(living) & set(self._recovered(self.processes[place][1]))
 
     @rule(place=st.integers(0, 1), operation_id=st.sampled_from(IDS))
     def cancel(self, place: int, operation_id: str) -> None:
@@ -312,12 +336,14 @@ class RuntimeMachine(RuleBasedStateMachine):
         approvals = self.processes[place][1].approvals
         (approvals.approve if approve else approvals.deny)(row.approval_id or "", by="boss")
         model.status = "approved" if approve else "denied"
+        model.approval_fits = approve
 
     @rule()
     def expire(self) -> None:
         self.time += TTL
         self.processes[0][1].approvals.expire()
         model = self.models["op-2"]
+        model.approval_fits = False
         if model.status in ("awaiting_approval", "approved"):
             model.status = "expired"
 

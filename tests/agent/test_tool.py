@@ -1,4 +1,4 @@
-"""Row "tool" of the validation matrix: unknown fields, booleans, permissions, repeated ids."""
+"""Row "tool" of the matrix: no tool, unknown fields, booleans, permissions, repeated ids."""
 
 from __future__ import annotations
 
@@ -13,12 +13,23 @@ from gnomon.agent import (
     ToolRefused,
     ToolRuntime,
     ValidationError,
+    run_agent,
 )
 
 
 @pytest.fixture
 def remote() -> Remote:
     return Remote()
+
+
+def test_no_tool_an_answer_needs_none(remote: Remote) -> None:
+    runtime = remote.runtime()
+    outcome = run_agent(
+        lambda state: {"kind": "answer", "text": "4"}, runtime, {}, lambda state: False, 3
+    )
+    assert (outcome["status"], outcome["answer"]) == ("answered", "4")
+    assert remote.effects == []
+    assert len(runtime.operations) == 0
 
 
 def test_unknown_field_is_refused_and_nothing_is_recorded(remote: Remote) -> None:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
         UnknownOperation,
     )
     from .events import Event, event_from_dict, event_from_json
-    from .evidence import Evidence
+    from .evidence import EVIDENCE_SCHEMA, Evidence
     from .from_function import tool
     from .frozen import EventError
     from .gate import GatePolicy, TraceFinding, validate, validate_trace
@@ -65,12 +65,13 @@ if TYPE_CHECKING:
     from .reducer import reduce_task, replay
     from .retry import RetryPolicy
     from .runtime import ToolRuntime
-    from .schema import compile_schema, validate_arguments
+    from .schema import CompiledSchema, compile_schema, validate_arguments
     from .settings import Settings
     from .sqlite_store import SqliteOperationStore
     from .trace import trace_of
 
 __all__ = [
+    "EVIDENCE_SCHEMA",
     "ApprovalError",
     "ApprovalMismatch",
     "ApprovalPolicy",
@@ -81,6 +82,7 @@ __all__ = [
     "Bounds",
     "Budget",
     "BudgetMeter",
+    "CompiledSchema",
     "ConcurrencyLimit",
     "Dispatched",
     "Event",
@@ -162,8 +164,10 @@ _HOME = {
     "Bounds": "jsonvalue",
     "Budget": "budget",
     "BudgetMeter": "budget",
+    "CompiledSchema": "schema",
     "ConcurrencyLimit": "errors",
     "Dispatched": "dispatch",
+    "EVIDENCE_SCHEMA": "evidence",
     "Event": "events",
     "EventError": "frozen",
     "EventLog": "loop",

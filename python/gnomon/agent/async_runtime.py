@@ -221,7 +221,7 @@ class AsyncToolRuntime:
         raise TypeError(f"the dispatch core asked for {effect!r}, which no driver knows")
 
     async def _call(self, run: Run) -> Ran:
-        mark = inside.set((*inside.get(), run.context.operation_id))
+        mark = inside.set((*inside.get(), run.operation_id))
         try:
             if not is_async(run.tool.execute):
                 return await _call_in_thread(run)
@@ -280,7 +280,6 @@ async def _call_in_thread(run: Run) -> Ran:
     try:
         with anyio.move_on_after(run.timeout):
             await ended.wait()
-    except BaseException:
-        worker.abandon()
-        raise
+    except BaseException as error:
+        return worker.interrupted(error)
     return worker.abandon() or TimedOut(abandoned=True)

@@ -7,6 +7,7 @@ import threading
 import uuid
 from dataclasses import dataclass, field
 
+from .effects import CancelFlag
 from .errors import StoreUnavailable
 from .leases import LeaseKeeper
 from .observe import Observer
@@ -20,7 +21,7 @@ class Running:
 
     operation_id: str
     attempt: int
-    cancel: threading.Event = field(default_factory=threading.Event)
+    cancel: CancelFlag = field(default_factory=CancelFlag)
 
 
 class Attempts:
@@ -64,8 +65,15 @@ class Attempts:
         if self._keeper is None and self._beats:
             with self._lock:
                 if self._keeper is None and not self._closed:
-                    self._keeper = LeaseKeeper(self, "heartbeat", self._lease / 3)
+                    self._keeper = self._new_keeper()
         return running
+
+    def _new_keeper(self) -> LeaseKeeper | None:
+        try:
+            return LeaseKeeper(self, "heartbeat", self._lease / 3)
+        except RuntimeError as error:  # no thread left: the lease may run out, the result counts
+            self._observer.emit("lease.failed", error=type(error).__name__)
+            return None
 
     def finish(self, running: Running) -> None:
         """Forget an attempt."""
@@ -76,15 +84,18 @@ class Attempts:
         """Tell the tool of this operation, if it runs here, that somebody asked to cancel."""
         running = self._running.get(operation_id)
         if running is not None:
-            running.cancel.set()
+            running.cancel.asked = True
 
     def settle(self, row: Operation, settlement: Settlement) -> SettleResult | None:
         """Record an outcome; None where the ledger is unreachable, and the outcome is then kept."""
         try:
             settled = self._store.settle(row.operation_id, row.owner, row.attempt, settlement)
-        except StoreUnavailable:
+        except BaseException as error:
+            # Offered again with the next heartbeat: a settlement may be repeated without harm.
             self._unrecorded[row.operation_id, row.attempt] = (row, settlement)
-            return None
+            if isinstance(error, StoreUnavailable):
+                return None
+            raise
         event = "operation.settled"
         if not settled.applied and settlement.status is not OperationStatus.NEEDS_RECONCILE:
             event = "operation.late_conflict"
@@ -110,7 +121,7 @@ class Attempts:
                 asked = self._store.heartbeat(self._owner, ids, self._lease)
                 for each in running:
                     if each.operation_id in asked:
-                        each.cancel.set()
+                        each.cancel.asked = True
             for key, (row, settlement) in list(self._unrecorded.items()):
                 if self.settle(row, settlement) is not None:
                     self._unrecorded.pop(key, None)

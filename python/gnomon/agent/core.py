@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from .approval import Approvals
 from .attempts import Attempts, Running
@@ -31,8 +30,7 @@ from .slots import Slot, Slots
 inside: ContextVar[tuple[str, ...]] = ContextVar("gnomon_inside", default=())
 
 
-@dataclass(frozen=True)
-class Prepared:
+class Prepared(NamedTuple):
     """A call that passed all checks which need no ledger."""
 
     entry: Entry
@@ -41,6 +39,12 @@ class Prepared:
     canonical: bytes
     injected: dict[str, Any]
     approval_digest: str | None
+
+    def fresh_arguments(self) -> dict[str, Any]:
+        """What the tool gets: what it does to its arguments is no part of the request."""
+        if any(type(value) in (dict, list) for value in self.arguments.values()):
+            return {**json.loads(self.canonical), **self.injected}
+        return {**self.arguments, **self.injected}
 
 
 class RuntimeCore:
@@ -64,7 +68,8 @@ class RuntimeCore:
         self.registry = Registry(
             tools,
             self.redactor,
-            hides_results=settings.store_arguments == "digest",
+            hides_results=settings.store_arguments == "digest"
+            or getattr(self.store, "digest_only", False) is True,
             asynchronous=asynchronous,
         )
         self.observer = Observer(self.redactor.text, settings.logger, settings.tracer)
@@ -210,32 +215,36 @@ class RuntimeCore:
 
     def run_effect(self, prepared: Prepared, row: Operation, running: Running, slot: Slot) -> Run:
         """The effect that starts the tool of this won attempt."""
-        timeout_ms = prepared.entry.tool.limits.timeout_ms
+        tool = prepared.entry.tool
+        timeout_ms = tool.limits.timeout_ms
         timeout = None if timeout_ms is None else timeout_ms / 1000
-        operation_id, attempt, store, owner = row.operation_id, row.attempt, self.store, row.owner
-
-        def note_ref(remote_ref: str) -> bool:
-            reference = check_name("remote_ref", remote_ref)
-            return store.set_remote_ref(operation_id, owner, attempt, reference)
 
         def late(ran: Returned | Raised) -> None:
             self._settle_late(prepared, row, ran)
 
-        context = ToolContext(
+        arguments = prepared.fresh_arguments()
+        if prepared.entry.context_names:
+            context = self._context(row, running, timeout)
+            arguments.update(dict.fromkeys(prepared.entry.context_names, context))
+        return Run(tool, arguments, row.operation_id, timeout, slot, late)
+
+    def _context(self, row: Operation, running: Running, timeout: float | None) -> ToolContext:
+        store, operation_id = self.store, row.operation_id
+
+        def note_ref(remote_ref: str) -> bool:
+            reference = check_name("remote_ref", remote_ref)
+            return store.set_remote_ref(operation_id, row.owner, row.attempt, reference)
+
+        return ToolContext(
             operation_id,
             row.request.principal,
             row.request.tenant,
-            attempt,
-            None if timeout is None else store.now() + timeout,
+            row.attempt,
+            None if timeout is None else row.updated_at + timeout,  # updated by the claim, just now
             operation_id,
             running.cancel,
             note_ref,
         )
-        # Read anew for each attempt: what a tool did to its arguments is no part of the request.
-        arguments = {**json.loads(prepared.canonical), **prepared.injected}
-        for name in prepared.entry.context_names:
-            arguments[name] = context
-        return Run(prepared.entry.tool, arguments, context, timeout, slot, late)
 
     def _settle_late(self, prepared: Prepared, row: Operation, ran: Returned | Raised) -> None:
         outcome = prepared.entry.outcome(ran, row.operation_id, prepared.arguments)

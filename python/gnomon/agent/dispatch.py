@@ -8,10 +8,9 @@ result of this very request, which stays readable after tools, risk limits and s
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .effects import Do, Effect, Enter, NotStarted, Ran, Sleep, TimedOut
+from .effects import Do, Effect, Enter, NotStarted, Raised, Ran, Sleep, TimedOut
 from .errors import ApprovalMismatch, OperationConflict
 from .operations import crash_point
 from .outcome import (
@@ -22,6 +21,7 @@ from .outcome import (
     recorded_answer,
 )
 from .records import (
+    Approval,
     Claim,
     ClaimReason,
     ClaimResult,
@@ -38,8 +38,7 @@ _S = OperationStatus
 _ASKING = frozenset({_S.AWAITING_APPROVAL, _S.EXPIRED})
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(NamedTuple):
     """The arguments of one dispatch, nothing checked yet."""
 
     name: Any
@@ -53,8 +52,7 @@ class Call:
     admit: Callable[[OperationRequest], None] | None = None
 
 
-@dataclass(frozen=True)
-class Dispatched:
+class Dispatched(NamedTuple):
     """A dispatch's answer and how it came about.
 
     Attributes
@@ -114,6 +112,8 @@ class Dispatch:
             shown = self.prepared.approval_digest or core.approval_digest(request)
             return (yield from self._execute(core.claim(request, approval_digest=shown)))
         if row.status is _S.NOT_EXECUTED and row.cancel_requested_at is None:
+            if not (yield from self._still_approved(row)):
+                return (yield from self._ask_approval())
             return (yield from self._execute(core.claim(request, retry_attempt=row.attempt)))
         return (yield from self._recorded(row))
 
@@ -155,7 +155,8 @@ class Dispatch:
         self.core.observer.emit(
             "operation.replayed", operation_id=row.operation_id, status=row.status.value
         )
-        return self._answer(row, recorded_answer(row, self.core.store.now()))
+        now = (yield Do(self.core.store.now)) if row.status is _S.IN_FLIGHT else 0.0
+        return self._answer(row, recorded_answer(row, now))
 
     def _answer(self, row: Operation, result: dict[str, Any]) -> Dispatched:
         return Dispatched(
@@ -179,7 +180,17 @@ class Dispatch:
         )
         if row.status is _S.APPROVED:  # decided between our look and our request
             return (yield from self._execute(core.claim(request, approval_digest=digest)))
-        return self._answer(row, recorded_answer(row, core.store.now()))
+        return self._answer(row, recorded_answer(row))
+
+    def _still_approved(self, row: Operation) -> Generator[Effect, Any, bool]:
+        """Whether another attempt is within the delegated risk, or within the approval used."""
+        if self.prepared.approval_digest is None:
+            return True
+        approval: Approval | None = yield Do(self.core.store.get_approval, (row.approval_id or "",))
+        if approval is None or approval.request_digest != self.prepared.approval_digest:
+            return False
+        now: float = yield Do(self.core.store.now)
+        return now < approval.expires_at
 
     def _execute(self, claim: Claim) -> Steps:
         """Claim, run and settle, again while an attempt proves not to have executed."""
@@ -193,6 +204,7 @@ class Dispatch:
                 crash_point("before_claim")
                 won: ClaimResult = yield Do(core.store.claim, (claim,))
                 if not won.won:
+                    slot.release()  # waiting for somebody else's result takes no place
                     return (yield from self._lost(won))
                 attempts += 1
                 row, outcome, slot = yield from self._attempt(won.operation, slot)
@@ -224,9 +236,7 @@ class Dispatch:
     def _attempt(
         self, row: Operation, slot: Slot
     ) -> Generator[Effect, Any, tuple[Operation, Outcome, Slot]]:
-        """One won claim to its recorded outcome; the slot comes back empty if a late tool keeps
-        it.
-        """
+        """One won claim to its recorded outcome; an abandoned tool keeps the slot."""
         core, prepared = self.core, self.prepared
         running = core.attempts.start(row)
         called = False
@@ -239,7 +249,7 @@ class Dispatch:
                     tool=row.request.tool,
                     attempt=row.attempt,
                 )
-                if running.cancel.is_set():
+                if running.cancel.asked:
                     outcome = cancelled_outcome(row.operation_id)
                 else:
                     run = core.run_effect(prepared, row, running, slot)
@@ -247,7 +257,7 @@ class Dispatch:
                     called = True
                     ran: Ran = yield run
                     self.executed = self.executed or not isinstance(ran, NotStarted)
-                    if isinstance(ran, TimedOut) and ran.abandoned:
+                    if isinstance(ran, (TimedOut, Raised)) and ran.abandoned:
                         slot = Slot()
                     crash_point("after_return")
                     outcome = prepared.entry.outcome(ran, row.operation_id, prepared.arguments)
@@ -266,5 +276,5 @@ class Dispatch:
             return row, core.not_recorded(row, outcome), slot
         if settled.applied and settled.operation.status is outcome.status:
             return settled.operation, outcome, slot
-        answer = recorded_answer(settled.operation, core.store.now())  # the ledger is the truth
+        answer = recorded_answer(settled.operation)  # the ledger is the truth
         return settled.operation, Outcome(outcome.settlement, answer, outcome.error), slot

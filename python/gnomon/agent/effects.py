@@ -7,7 +7,6 @@ Every decision about claims, outcomes and retries is in the core, so it is writt
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -35,6 +34,15 @@ class Sleep(NamedTuple):
     seconds: float
 
 
+class CancelFlag:
+    """Set once, when somebody asks to cancel."""
+
+    __slots__ = ("asked",)
+
+    def __init__(self) -> None:
+        self.asked = False
+
+
 @dataclass(frozen=True)
 class ToolContext:
     """What a running tool may know about its own call.
@@ -59,31 +67,30 @@ class ToolContext:
     attempt: int
     deadline: float | None
     idempotency_key: str
-    _cancel: threading.Event = field(repr=False)
+    _cancel: CancelFlag = field(repr=False)
     _note_ref: Callable[[str], bool] = field(repr=False)
 
     @property
     def cancelled(self) -> bool:
         """Whether somebody asked to cancel. A tool that stops early says so by its result."""
-        return self._cancel.is_set()
+        return self._cancel.asked
 
     def note_remote_ref(self, remote_ref: str) -> bool:
         """Store the other side's name for this call before it is answered, for reconciliation."""
         return self._note_ref(remote_ref)
 
 
-@dataclass(frozen=True)
-class Run:
+class Run(NamedTuple):
     """Start the tool. This is the one effect that acts outside; it is yielded once per won claim.
 
-    The answer is Returned, Raised, NotStarted or TimedOut, never an exception thrown in. After
-    TimedOut with ``abandoned`` the driver calls ``late`` with Returned or Raised when the tool
-    ends after all, and then releases ``slot``; in every other case the core releases it.
+    The answer is Returned, Raised, NotStarted or TimedOut, never an exception thrown in. Where it
+    says ``abandoned``, the driver calls ``late`` with Returned or Raised when the tool ends after
+    all, and then releases ``slot``; in every other case the core releases it.
     """
 
     tool: Tool
     arguments: Mapping[str, Any]
-    context: ToolContext
+    operation_id: str
     timeout: float | None
     slot: Slot
     late: Callable[[Returned | Raised], None]
@@ -96,9 +103,13 @@ class Returned(NamedTuple):
 
 
 class Raised(NamedTuple):
-    """The tool ended by an exception, also by one that is not an Exception."""
+    """The tool ended by an exception, also by one that is not an Exception.
+
+    ``abandoned``: the wait for the tool ended so, and the tool itself still runs, as in TimedOut.
+    """
 
     error: BaseException
+    abandoned: bool = False
 
 
 class NotStarted(NamedTuple):

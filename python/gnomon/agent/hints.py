@@ -31,7 +31,6 @@ _PLAIN: dict[Any, dict[str, Any]] = {
     bool: {"type": "boolean"},
     type(None): {"type": "null"},
 }
-_JSON_NAMES = {"str": "string", "int": "integer", "float": "number", "bool": "boolean"}
 
 
 def hint_of(annotation: Any, where: str, open_types: tuple[Any, ...] = ()) -> Hint:

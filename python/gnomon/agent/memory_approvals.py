@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager
-from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from .errors import UnknownOperation
 from .operations import crash_point
 from .records import (
+    MAY_ASK,
     Approval,
     ApprovalStatus,
     ClaimReason,
@@ -19,9 +19,16 @@ from .records import (
     OperationStatus,
 )
 
+R = TypeVar("R", Approval, Operation, OperationRequest)
 _S = OperationStatus
 _A = ApprovalStatus
-_MAY_ASK = frozenset({_S.AWAITING_APPROVAL, _S.APPROVED, _S.EXPIRED})
+
+
+def changed(record: R, **fields: Any) -> R:
+    """A copy of a frozen record with other fields; dataclasses.replace at a fifth of its time."""
+    copy = object.__new__(type(record))
+    copy.__dict__.update(record.__dict__, **fields)
+    return copy
 
 
 class MemoryApprovals(ABC):
@@ -46,7 +53,7 @@ class MemoryApprovals(ABC):
             row = self._rows.get(request.operation_id)
             old = None
             if row is not None:
-                if row.status not in _MAY_ASK or not row.same_request(request):
+                if row.status not in MAY_ASK or not row.same_request(request):
                     return row, None
                 old = self._approvals[row.approval_id] if row.approval_id else None
                 if old is not None and old.fits(approval.request_digest, now):
@@ -64,7 +71,7 @@ class MemoryApprovals(ABC):
                 now + approval.ttl_seconds,
             )
             created = now if row is None else row.created_at
-            row = replace(
+            row = changed(
                 row or Operation(request, _S.AWAITING_APPROVAL),
                 request=request,
                 status=_S.AWAITING_APPROVAL,
@@ -80,13 +87,13 @@ class MemoryApprovals(ABC):
         """End an open approval that no longer fits: expired, or superseded by another request."""
         if now >= old.expires_at:
             return self._expire(row, old, now)
-        self._approvals[old.approval_id] = replace(old, status=_A.SUPERSEDED)
-        row = replace(row, status=_S.AWAITING_APPROVAL, updated_at=now)
+        self._approvals[old.approval_id] = changed(old, status=_A.SUPERSEDED)
+        row = changed(row, status=_S.AWAITING_APPROVAL, updated_at=now)
         return self._put(row, "superseded", "policy", approval_id=old.approval_id)
 
     def _expire(self, row: Operation, old: Approval, now: float) -> Operation:
-        self._approvals[old.approval_id] = replace(old, status=_A.EXPIRED)
-        row = replace(row, status=_S.EXPIRED, updated_at=now)
+        self._approvals[old.approval_id] = changed(old, status=_A.EXPIRED)
+        row = changed(row, status=_S.EXPIRED, updated_at=now)
         return self._put(row, "expired", "clock", approval_id=old.approval_id)
 
     def _why_unapproved(self, row: Operation, digest: str, now: float) -> ClaimReason | None:
@@ -101,12 +108,12 @@ class MemoryApprovals(ABC):
 
     def _consume(self, approval_id: str, now: float) -> None:
         approval = self._approvals[approval_id]
-        self._approvals[approval_id] = replace(approval, status=_A.CONSUMED, consumed_at=now)
+        self._approvals[approval_id] = changed(approval, status=_A.CONSUMED, consumed_at=now)
 
     def _cancel_approval(self, approval_id: str | None) -> None:
         approval = self._approvals.get(approval_id or "")
         if approval is not None and approval.open:
-            self._approvals[approval.approval_id] = replace(approval, status=_A.CANCELLED)
+            self._approvals[approval.approval_id] = changed(approval, status=_A.CANCELLED)
 
     def _forget_approvals(self, operation_id: str) -> None:
         for approval in [a for a in self._approvals.values() if a.operation_id == operation_id]:
@@ -130,7 +137,7 @@ class MemoryApprovals(ABC):
                 self._expire(row, approval, now)
                 return False, self._approvals[approval_id]
             crash_point("in_decision_tx")
-            approval = replace(
+            approval = changed(
                 approval,
                 status=_A.APPROVED if approve else _A.DENIED,
                 decided_by=decided_by,
@@ -139,7 +146,7 @@ class MemoryApprovals(ABC):
             self._approvals[approval_id] = approval
             status = _S.APPROVED if approve else _S.DENIED
             settled = None if approve else now
-            row = replace(row, status=status, updated_at=now, settled_at=settled)
+            row = changed(row, status=status, updated_at=now, settled_at=settled)
             event = "approved" if approve else "denied"
             self._put(row, event, decided_by, approval_id=approval_id)
             return True, approval

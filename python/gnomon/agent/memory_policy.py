@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from . import memory_sql as sql
 from .memory_sql import MemoryItem
+from .redact import Redactor
 from .store_sql import Transaction
 
 _NAME_MAX = 200
@@ -40,7 +41,8 @@ class MemoryPolicy:
     ``approval_origins`` are origins whose writes wait for it; "document" is always one of them.
     ``max_ttl_seconds`` bounds (and sets) the life of every item; None: items may live for ever.
     ``max_items`` bounds the rows of one tenant per origin, so that a flood of documents takes no
-    room from users. ``redact`` is applied to a value before it is stored.
+    room from users. ``redact`` is applied to a value before it is stored: by default a Redactor
+    with its own patterns; None stores values as they are.
     """
 
     may_approve: Callable[[str, str], bool] = nobody
@@ -48,7 +50,7 @@ class MemoryPolicy:
     max_ttl_seconds: float | None = None
     max_items: int = 10_000
     max_value_bytes: int = 16_384
-    redact: Callable[[Any], Any] | None = None
+    redact: Callable[[Any], Any] | None = field(default_factory=lambda: Redactor().value)
 
     def waits(self, origin: str) -> bool:
         """Whether writes of this origin need an approval."""

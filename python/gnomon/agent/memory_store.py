@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from .errors import InvalidTransition, StoreClosed, UnknownOperation
-from .memory_approvals import MemoryApprovals
+from .memory_approvals import MemoryApprovals, changed
 from .operations import crash_point
 from .records import (
     TERMINAL,
@@ -39,6 +37,29 @@ _NO_RESULT: dict[str, Any] = {
 }
 
 
+class _Transaction:
+    """The lock of an open ledger; entering it gives the time."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._lock = threading.RLock()
+        self._open = True
+
+    def __enter__(self) -> float:
+        self._lock.acquire()
+        if not self._open:
+            self._lock.release()
+            raise StoreClosed("the ledger was closed; open a new one")
+        return self._clock()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+    def close(self) -> None:
+        with self._lock:
+            self._open = False
+
+
 class MemoryOperationStore(MemoryApprovals):
     """An OperationStore in this process; a lock makes each method atomic.
 
@@ -62,21 +83,16 @@ class MemoryOperationStore(MemoryApprovals):
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         super().__init__()
         self._clock = clock
-        self._lock = threading.RLock()
+        self._locked = _Transaction(clock)
         self._rows: dict[str, Operation] = {}
         self._events: dict[str, list[OperationEvent]] = {}
-        self._open = True
 
     def now(self) -> float:
         """The store's clock."""
         return self._clock()
 
-    @contextmanager
-    def _transaction(self) -> Iterator[float]:
-        with self._lock:
-            if not self._open:
-                raise StoreClosed("the ledger was closed; open a new one")
-            yield self._clock()
+    def _transaction(self) -> _Transaction:
+        return self._locked
 
     def _row(self, operation_id: str) -> Operation:
         row = self._rows.get(operation_id)
@@ -99,9 +115,7 @@ class MemoryOperationStore(MemoryApprovals):
 
     def get(self, operation_id: str) -> Operation | None:
         """The row, or None."""
-        with self._lock:
-            if not self._open:
-                raise StoreClosed("the ledger was closed; open a new one")
+        with self._transaction():
             return self._rows.get(operation_id)
 
     def claim(self, claim: Claim) -> ClaimResult:
@@ -117,7 +131,7 @@ class MemoryOperationStore(MemoryApprovals):
                 row = Operation(request, _S.IN_FLIGHT, created_at=now)
             elif row.approval_id is not None and row.status is _S.APPROVED:
                 self._consume(row.approval_id, now)
-            row = replace(
+            row = changed(
                 row,
                 status=_S.IN_FLIGHT,
                 attempt=row.attempt + 1,
@@ -162,7 +176,7 @@ class MemoryOperationStore(MemoryApprovals):
                     return SettleResult(True, row)
             if settlement.status is not _S.NEEDS_RECONCILE:
                 late = {"late_status": settlement.status.value, "late_attempt": attempt}
-                row = replace(row, updated_at=now)
+                row = changed(row, updated_at=now)
                 digest = settlement.result_digest
                 self._put(row, "late_result_conflict", owner, result_digest=digest, **late)
             return SettleResult(False, row)
@@ -177,7 +191,7 @@ class MemoryOperationStore(MemoryApprovals):
         now: float,
         **data: Any,
     ) -> Operation:
-        row = replace(
+        row = changed(
             row,
             status=status,
             lease_until=None,
@@ -205,7 +219,7 @@ class MemoryOperationStore(MemoryApprovals):
                 if row.cancel_requested_at is not None:
                     asked.add(operation_id)
                 if row.status is _S.IN_FLIGHT:
-                    self._rows[operation_id] = replace(row, lease_until=now + lease_seconds)
+                    self._rows[operation_id] = changed(row, lease_until=now + lease_seconds)
         return frozenset(asked)
 
     def recover(self, limit: int = 1000) -> list[Operation]:
@@ -260,10 +274,10 @@ class MemoryOperationStore(MemoryApprovals):
             if row.status in (_S.IN_FLIGHT, _S.NEEDS_RECONCILE):
                 if row.cancel_requested_at is not None:
                     return SettleResult(False, row)
-                row = replace(row, cancel_requested_at=now, updated_at=now)
+                row = changed(row, cancel_requested_at=now, updated_at=now)
                 return SettleResult(True, self._put(row, "cancel_requested", actor))
             self._cancel_approval(row.approval_id)
-            row = replace(
+            row = changed(
                 row,
                 status=_S.CANCELLED,
                 cancel_requested_at=now,
@@ -279,7 +293,7 @@ class MemoryOperationStore(MemoryApprovals):
             open_now = row.status in (_S.IN_FLIGHT, _S.NEEDS_RECONCILE)
             if not open_now or (row.owner, row.attempt) != (owner, attempt):
                 return False
-            self._rows[operation_id] = replace(row, remote_ref=remote_ref, updated_at=now)
+            self._rows[operation_id] = changed(row, remote_ref=remote_ref, updated_at=now)
             return True
 
     def events(self, operation_id: str) -> list[OperationEvent]:
@@ -321,8 +335,8 @@ class MemoryOperationStore(MemoryApprovals):
                 if row.result_json is not None or row.request.arguments_json is not None
             ]
             for row in rows:
-                request = replace(row.request, arguments_json=None)
-                row = replace(row, request=request, result_json=None, updated_at=now)
+                request = changed(row.request, arguments_json=None)
+                row = changed(row, request=request, result_json=None, updated_at=now)
                 self._put(row, "purged", "retention")
             return len(rows)
 
@@ -338,8 +352,7 @@ class MemoryOperationStore(MemoryApprovals):
 
     def close(self) -> None:
         """See OperationStore.close."""
-        with self._lock:
-            self._open = False
+        self._locked.close()
 
 
 def _cancelled_if_asked(row: Operation, status: OperationStatus) -> OperationStatus:

@@ -153,11 +153,12 @@ class OperationStore(Protocol):
     ) -> tuple[Operation, Approval | None]:
         """Make the row AWAITING_APPROVAL with a PENDING approval, unless an open one fits.
 
-        No row, or EXPIRED: a new approval (event "approval_requested"). AWAITING_APPROVAL or
-        APPROVED with an open, unexpired approval of the same request_digest: nothing changes, that
-        approval is returned. With another digest, or one that expired: the old approval becomes
-        SUPERSEDED (event "superseded") or EXPIRED (event "expired") and a new one is made. Any
-        other state, or a row that is not ``same_request``: nothing changes, (row, None).
+        No row, EXPIRED or NOT_EXECUTED: a new approval (event "approval_requested").
+        AWAITING_APPROVAL or APPROVED with an open, unexpired approval of the same request_digest:
+        nothing changes, that approval is returned. With another digest, or one that expired: the
+        old approval becomes SUPERSEDED (event "superseded") or EXPIRED (event "expired") and a new
+        one is made. Any other state, or a row that is not ``same_request``: nothing changes, (row,
+        None).
         """
         ...
 

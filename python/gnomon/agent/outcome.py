@@ -7,8 +7,8 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from .contract import Tool
 from .effects import NotStarted, Raised, Ran, Returned
@@ -29,8 +29,7 @@ TOOL_STATUSES = {
 }
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(NamedTuple):
     """One attempt's outcome: what to record, what to answer, what to raise afterwards."""
 
     settlement: Settlement
@@ -181,8 +180,11 @@ def _not_executed(
     return Outcome(settlement, answer)
 
 
-def recorded_answer(row: Operation, now: float) -> dict[str, Any]:
-    """What a dispatch answers for a row that it did not change. Always a fresh copy."""
+def recorded_answer(row: Operation, now: float = 0.0) -> dict[str, Any]:
+    """What a dispatch answers for a row that it did not change. Always a fresh copy.
+
+    ``now`` is the ledger's time; it only counts for a row in flight.
+    """
     status = row.status
     if status in (_S.SUCCEEDED, _S.FAILED) and row.result_json is not None:
         answer: dict[str, Any] = json.loads(row.result_json)

@@ -34,6 +34,9 @@ class OperationStatus(str, Enum):
 _S = OperationStatus
 TERMINAL = frozenset({_S.SUCCEEDED, _S.FAILED, _S.DENIED, _S.CANCELLED})
 
+#: States from which an approval may be asked for: nothing runs, and nothing was executed.
+MAY_ASK = frozenset({_S.AWAITING_APPROVAL, _S.APPROVED, _S.EXPIRED, _S.NOT_EXECUTED})
+
 #: Every change of state that a store may make; all others are refused. EXPIRED goes back to
 #: AWAITING_APPROVAL by a new request only, and nothing was ever started under it.
 TRANSITIONS: Mapping[OperationStatus | None, frozenset[OperationStatus]] = {
@@ -45,7 +48,7 @@ TRANSITIONS: Mapping[OperationStatus | None, frozenset[OperationStatus]] = {
         {_S.SUCCEEDED, _S.FAILED, _S.NOT_EXECUTED, _S.NEEDS_RECONCILE, _S.CANCELLED}
     ),
     _S.NEEDS_RECONCILE: frozenset({_S.SUCCEEDED, _S.FAILED, _S.NOT_EXECUTED, _S.CANCELLED}),
-    _S.NOT_EXECUTED: frozenset({_S.IN_FLIGHT, _S.FAILED, _S.CANCELLED}),
+    _S.NOT_EXECUTED: frozenset({_S.IN_FLIGHT, _S.FAILED, _S.CANCELLED, _S.AWAITING_APPROVAL}),
     _S.SUCCEEDED: frozenset(),
     _S.FAILED: frozenset(),
     _S.DENIED: frozenset(),

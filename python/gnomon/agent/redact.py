@@ -7,7 +7,14 @@ import traceback
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from .secret_forms import BASE64_CORE_MIN, PATTERNS, base64_cores, forms, is_secret_name, plain_name
+from .secret_forms import (
+    BASE64_CORE_MIN,
+    base64_cores,
+    credential_patterns,
+    forms,
+    is_secret_name,
+    plain_name,
+)
 
 MASK = "[redacted]"
 # Shorter values are masked in their place only: in running text they would match by chance.
@@ -110,9 +117,8 @@ class Redactor:
         if self._known is not None:
             text = self._known.sub(lambda _: self.mask, text)
         if self._patterns:
-            for pattern, replacement in PATTERNS:
-                template = replacement.replace("{mask}", self.mask.replace("\\", "\\\\"))
-                text = pattern.sub(template, text)
+            for pattern, replacement in credential_patterns(self.mask):
+                text = pattern.sub(replacement, text)
         return text
 
     def value(self, value: Any) -> Any:
@@ -300,7 +306,7 @@ def _chain(error: BaseException) -> list[BaseException]:
 
 def _slots_of_os_error(error: BaseException) -> list[tuple[str, Any]]:
     if isinstance(error, OSError):
-        return [(n, getattr(error, n)) for n in ("filename", "filename2", "strerror")]
+        return [(n, getattr(error, n)) for n in ("errno", "strerror", "filename", "filename2")]
     return []
 
 

@@ -174,7 +174,7 @@ class ToolRuntime(Control):
         raise TypeError(f"the dispatch core asked for {effect!r}, which no driver knows")
 
     def _call(self, run: Run) -> Ran:
-        mark = inside.set((*inside.get(), run.context.operation_id))
+        mark = inside.set((*inside.get(), run.operation_id))
         try:
             if run.timeout is not None:
                 return _call_with_timeout(run, run.timeout)
@@ -221,7 +221,6 @@ def _call_with_timeout(run: Run, timeout: float) -> Ran:
         return Raised(NotExecuted("no thread could be started", retryable=True))
     try:
         ended.wait(timeout)
-    except BaseException:
-        worker.abandon()
-        raise
+    except BaseException as error:
+        return worker.interrupted(error)
     return worker.abandon() or TimedOut(abandoned=True)

@@ -47,7 +47,22 @@ def problems_of(validator: Any, value: Any, cost: int, *, has_choices: bool) -> 
         found.extend(_problems(error, ()))
         if len(found) >= PROBLEMS_MAX:
             break
-    return list(dict.fromkeys(found))[:PROBLEMS_MAX]
+    return list(dict.fromkeys(_certain(found)))[:PROBLEMS_MAX]
+
+
+def _certain(found: list[Problem]) -> list[Problem]:
+    """Without fields that count as unknown only because the schema that knows them failed."""
+    others = [problem.path for problem in found if problem.rule != "unevaluatedProperties"]
+    return [
+        problem
+        for problem in found
+        if problem.rule != "unevaluatedProperties"
+        or not any(_is_within(path, problem.path.rpartition("/")[0]) for path in others)
+    ]
+
+
+def _is_within(path: str, place: str) -> bool:
+    return path == place or path.startswith(place + "/")
 
 
 def _first_error(validator: Any, value: Any) -> list[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import json
 import re
 from collections.abc import Iterator
@@ -19,55 +20,66 @@ _WORDS = (
 )
 # A quoted value keeps its quotes, so that a line of JSON stays one.
 _VALUE = (
-    r"""(?:(")(?:[^"\\\n]|\\.){1,8000}|(\\")(?:[^"\\\n]|\\(?!").){1,8000}"""
-    r"""|(')(?:[^'\\\n]|\\.){1,8000}|[^\s,;&"'<>()\[\]{}\\]{1,8000})"""
+    r"""(?:(")(?:[^"\\\n]|\\.)+|(\\")(?:[^"\\\n]|\\(?!").)+"""
+    r"""|(')(?:[^'\\\n]|\\.)+|[^\s,;&"'<>()\[\]{}\\]+)"""
 )
+_WORD = "[A-Za-z0-9_-]"
 
-# (pattern, replacement); every repetition is bounded or cannot overlap, so all run in linear time.
-PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
+# (pattern, replacement). A long repetition either ends a match, and is then read once, or can begin
+# at the start of a word only: all run in linear time. MASK is where text that was redacted before
+# must stay as it is.
+_PATTERNS = (
     (
-        re.compile(
-            r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----[A-Za-z0-9+/=\s\\]{0,20000}"
-            r"(?:-----END [A-Z ]{0,30}PRIVATE KEY-----)?"
-        ),
+        r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----"
+        r"[\s\S]*?(?:-----END [A-Z ]{0,30}PRIVATE KEY-----|\Z)",
         "{mask}",
     ),
-    # Authorization: Bearer x, 'Authorization': 'Basic x', authorization=x
+    # Authorization: Bearer x, 'Authorization': 'Basic x', authorization=x, Authorization: Digest ...
     (
-        re.compile(
-            r"(?i)(authorization[\"']?\s{0,4}[:=]\s{0,4}[\"']?(?:[a-z]{1,20}\s{1,4})?)"
-            r"[^\s,;\"'}&]{1,8000}"
-        ),
-        r"\g<1>{mask}",
+        r"(?i)(authorization[\"']?\s{0,4}[:=]\s{0,4}[\"']?)(?![a-z]{0,20}\s{0,4}MASK)"
+        r"(?:(?:digest|hawk|aws4-hmac-sha256)\s[^\n]+|(basic\s{1,4}|bearer\s{1,4}|[a-z]{1,20}\s{1,4})?"
+        r"[^\s,;\"'}&]+)",
+        r"\g<1>\g<2>{mask}",
     ),
-    (re.compile(r"(?i)\b(bearer|basic)\s{1,4}[a-z0-9._~+/=-]{6,8000}"), r"\g<1> {mask}"),
+    (r"(?i)((?:set-)?cookie2?[\"']?\s{0,4}[:=]\s{0,4}[\"']?)[^\n\"']+", r"\g<1>{mask}"),
+    (
+        r"\b([Bb]earer|BEARER|[Bb]asic|BASIC)\s{1,4}(?=\S{0,200}[0-9A-Z=_])[A-Za-z0-9._~+/=-]{6,}",
+        r"\g<1> {mask}",
+    ),
     # https://user:password@host
-    (re.compile(r"(?<=://)[^/\s:@\"']{0,200}:[^/\s@\"']{1,200}(?=@)"), "{mask}"),
+    (r"(?<=://)[^/\s:@\"']{0,200}:[^/\s@\"']{1,200}(?=@)", "{mask}"),
     # ?key=x, &sig=x
     (
-        re.compile(
-            r"(?i)([?&;](?:key|sig|signature|code|auth|access|session|jwt|x-amz-[a-z-]{1,40})=)"
-            r"[^&#\s\"'<>]{1,8000}"
-        ),
+        r"(?i)([?&;](?:key|sig|signature|code|auth|access|session|jwt|x-amz-[a-z-]{1,40})=)"
+        r"(?!MASK)[^&#\s\"'<>]+",
         r"\g<1>{mask}",
     ),
     # api_key=x, "password": "x", token: x, X-Api-Key: x
     (
-        re.compile(rf"(?i)((?:{_WORDS})\\?[\"']?(?:\s{{0,4}}[:=]|%3[aAdD])\s{{0,4}})" + _VALUE),
+        rf"(?i)((?:{_WORDS})\\?[\"']?(?:\s{{0,4}}[:=]|%3[aAdD])\s{{0,4}})" + _VALUE,
         r"\g<1>\g<2>\g<3>\g<4>{mask}",
     ),
     # Credentials that show what they are.
     (
-        re.compile(
-            r"\b(?:sk|pk|rk)[-_](?:[A-Za-z0-9]{1,12}[-_])?[A-Za-z0-9_-]{8,400}"
-            r"|\bgh[opsur]_[A-Za-z0-9]{16,300}|\bgithub_pat_[A-Za-z0-9_]{16,300}"
-            r"|\bglpat-[A-Za-z0-9_-]{16,100}|\bxox[abeprs]-[A-Za-z0-9-]{8,300}"
-            r"|\b(?:AKIA|ASIA)[A-Z0-9]{16}\b|\bAIza[A-Za-z0-9_-]{30,50}"
-            r"|\beyJ[A-Za-z0-9_-]{8,4000}\.[A-Za-z0-9_-]{4,8000}\.[A-Za-z0-9_-]{0,4000}"
-        ),
+        rf"\b(?:sk|pk|rk)[-_](?:[A-Za-z0-9]{{1,12}}[-_])?{_WORD}{{8,}}"
+        r"|\bgh[opsur]_[A-Za-z0-9]{16,}|\bgithub_pat_[A-Za-z0-9_]{16,}"
+        r"|\bglpat-[A-Za-z0-9_-]{16,}|\bxox[abeprs]-[A-Za-z0-9-]{8,}"
+        r"|\b(?:AKIA|ASIA)[A-Z0-9]{16}\b|\bAIza[A-Za-z0-9_-]{30,}"
+        rf"|(?<!{_WORD})eyJ{_WORD}{{6,}}\.{_WORD}{{4,}}\.{_WORD}*",
         "{mask}",
     ),
 )
+
+
+@functools.lru_cache(maxsize=16)
+def credential_patterns(mask: str) -> tuple[tuple[re.Pattern[str], str], ...]:
+    """What looks like a credential, and what stands in its place."""
+    shown = mask.replace("\\", "\\\\")
+    return tuple(
+        (re.compile(pattern.replace("MASK", re.escape(mask))), replacement.replace("{mask}", shown))
+        for pattern, replacement in _PATTERNS
+    )
+
 
 BASE64_CORE_MIN = 6
 
@@ -92,8 +104,10 @@ def forms(secret: str) -> Iterator[str]:
     yield quote(secret)
     yield quote(secret, safe="")
     yield quote_plus(secret)
-    yield json.dumps(secret)[1:-1]
-    yield json.dumps(secret, ensure_ascii=False)[1:-1]
+    for ascii_only in (True, False):
+        escaped = json.dumps(secret, ensure_ascii=ascii_only)[1:-1]
+        yield escaped
+        yield json.dumps(escaped, ensure_ascii=ascii_only)[1:-1]  # JSON in JSON
     yield repr(secret)[1:-1]
     data = secret.encode("utf-8", "surrogatepass")
     yield data.hex()

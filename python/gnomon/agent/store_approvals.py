@@ -6,6 +6,7 @@ from . import store_sql as sql
 from .errors import UnknownOperation
 from .operations import crash_point
 from .records import (
+    MAY_ASK,
     Approval,
     ApprovalStatus,
     NewApproval,
@@ -17,7 +18,6 @@ from .store_rules import event, expire, insert, known, lock, move, must
 from .store_sql import Transaction
 
 _S = OperationStatus
-_MAY_ASK = frozenset({_S.AWAITING_APPROVAL, _S.APPROVED, _S.EXPIRED})
 
 
 def approval(tx: Transaction, approval_id: str | None) -> Approval | None:
@@ -42,7 +42,7 @@ def request_approval(
     row = insert(tx, request, _S.AWAITING_APPROVAL, approval_id=new.approval_id)
     if row is None:
         row = known(tx, request.operation_id)
-        if row.status not in _MAY_ASK or not row.same_request(request):
+        if row.status not in MAY_ASK or not row.same_request(request):
             return row, None
         old = approval(tx, row.approval_id)
         if old is not None and old.fits(wish.request_digest, tx.now):

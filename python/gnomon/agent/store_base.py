@@ -49,6 +49,11 @@ class SqlOperationStore(ABC):
             raise ValueError(f"store_arguments must be 'full' or 'digest', got {store_arguments!r}")
         self._digest_only = store_arguments == "digest"
 
+    @property
+    def digest_only(self) -> bool:
+        """Whether arguments are kept as digests; a runtime then keeps secrets out of results."""
+        return self._digest_only
+
     @abstractmethod
     def now(self) -> float:
         """The store's clock."""

@@ -144,7 +144,8 @@ WHERE operation_id = :operation_id AND status = :from_status
 ASK_AGAIN = f"""
 UPDATE @operation SET {", ".join(f"{name} = :{name}" for name in _REQUEST.split(", ")[1:])},
     status = 'awaiting_approval', approval_id = :approval_id, updated_at = :now
-WHERE operation_id = :operation_id AND status IN ('awaiting_approval', 'approved', 'expired')
+WHERE operation_id = :operation_id
+    AND status IN ('awaiting_approval', 'approved', 'expired', 'not_executed')
 """
 TOUCH = "UPDATE @operation SET updated_at = :now WHERE operation_id = :operation_id"
 CANCEL_REQUEST = """

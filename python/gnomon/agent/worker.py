@@ -61,3 +61,10 @@ class Worker:
             if self._ended is None:
                 self._abandoned = True
             return self._ended
+
+    def interrupted(self, error: BaseException) -> Raised:
+        """The wait was interrupted; what the tool did, before or after this, is reported late."""
+        ended = self.abandon()
+        if ended is not None:
+            self._run.late(ended)
+        return Raised(error, abandoned=ended is None)
