@@ -224,7 +224,7 @@ def rival(place: Place, operation_ids: list[str]) -> int:
                         place.dispatch(runtime, name)
                 if last:
                     return
-                time.sleep(0.005)
+                time.sleep(0.01)
 
     return forked(body)
 
@@ -259,7 +259,7 @@ def run_points(place: Place, summary: Summary, rng: random.Random, points: tuple
 
 def run_random(place: Place, summary: Summary, rng: random.Random) -> None:
     """Kills fall between the first effect and about the last one."""
-    names = [f"op-{place.run}-{number}" for number in range(10)]
+    names = [f"op-{place.run}-{number}" for number in range(7)]
     place.pause = rng.choice([0.0, 0.001, 0.003])
     victims = [victim(place, names, ""), victim(place, names[::-1], "")]
     deadline = time.monotonic() + 30
