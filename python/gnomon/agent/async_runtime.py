@@ -46,12 +46,13 @@ class AsyncToolRuntime:
     >>> from gnomon.agent import Tool
     >>> async def ping(host):
     ...     return {"status": "succeeded", "host": host}
-    >>> schema = {"type": "object", "properties": {"host": {"type": "string"}}, "required":
-    ["host"]} >>> async def main():
-    ...     async with AsyncToolRuntime({"ping": Tool("ping", schema, 0, ping)}, max_risk=0) as
-    runtime: ...         return await runtime.dispatch("ping", {"host": "a"}, "op-1")
-    >>> asyncio.run(main())
-    {'host': 'a', 'status': 'succeeded'}
+    >>> schema = {"type": "object", "properties": {"host": {"type": "string"}}}
+    >>> tools = {"ping": Tool("ping", {**schema, "required": ["host"]}, 0, ping)}
+    >>> async def main():
+    ...     async with AsyncToolRuntime(tools, max_risk=0) as runtime:
+    ...         return await runtime.dispatch("ping", {"host": "a"}, "op-1")
+    >>> asyncio.run(main())["host"]
+    'a'
     """
 
     def __init__(
