@@ -34,7 +34,7 @@ _PATTERNS = (
         r"[\s\S]*?(?:-----END [A-Z ]{0,30}PRIVATE KEY-----|\Z)",
         "{mask}",
     ),
-    # Authorization: Bearer x, 'Authorization': 'Basic x', authorization=x, Authorization: Digest ...
+    # Authorization: Bearer x, 'Authorization': 'Basic x', authorization=x, Digest ...
     (
         r"(?i)(authorization[\"']?\s{0,4}[:=]\s{0,4}[\"']?)(?![a-z]{0,20}\s{0,4}MASK)"
         r"(?:(?:digest|hawk|aws4-hmac-sha256)\s[^\n]+|(basic\s{1,4}|bearer\s{1,4}|[a-z]{1,20}\s{1,4})?"
