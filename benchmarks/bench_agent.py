@@ -266,7 +266,7 @@ def bench_postgres(count: int) -> None:
         return
     calls: list[str] = []
     with (
-        postgres.server_in_temporary_folder() as conninfo,
+        postgres.server_in_temporary_folder(disk=True) as conninfo,
         PostgresOperationStore(conninfo) as store,
         runtime_on(store, calls) as runtime,
     ):

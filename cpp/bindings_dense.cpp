@@ -2,13 +2,15 @@
 // (python/gnomon/dense.py converts); the work happens with the GIL released.
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
 
 #include <algorithm>
 
 #include "bindings.hpp"
-#include "dense.hpp"
+#include "dense_index.hpp"
 #include "error.hpp"
 #include "mmr.hpp"
+#include "parallel.hpp"
 
 namespace py = pybind11;
 
@@ -65,7 +67,7 @@ py::tuple top_k(const F32Array& vectors, const F32Array& queries, std::string_vi
 }
 
 std::shared_ptr<DenseIndex> make_index(const F32Array& vectors, std::string_view metric,
-                                       std::string_view on_zero, std::size_t threads,
+                                       std::string_view on_zero, std::string_view screen, std::size_t threads,
                                        std::string_view level) {
     const Matrix rows = matrix_of(vectors, "vectors");
     // The array is kept, not copied: python/gnomon/dense.py hands over one that nobody else writes to.
@@ -76,22 +78,32 @@ std::shared_ptr<DenseIndex> make_index(const F32Array& vectors, std::string_view
     const Column<float> column = Column<float>::of(rows.data, rows.rows * rows.dim, owner);
     const Metric known = metric_named(metric);
     const OnZero zero = on_zero_named(on_zero);
+    const ScreenUse use = screen_use_named(screen);
     const Kernels& kernels = kernels_named(level);
     const py::gil_scoped_release release;
-    return std::make_shared<DenseIndex>(column, rows.rows, rows.dim, known, zero, threads, kernels);
+    return std::make_shared<DenseIndex>(column, rows.rows, rows.dim, known, zero, use, threads, kernels);
 }
 
+// (positions, scores, what the search did)
 py::tuple search(const DenseIndex& index, const F32Array& queries, std::size_t k, std::string_view on_zero,
-                 std::size_t threads, std::string_view level) {
+                 std::string_view screen, std::size_t threads, std::string_view level) {
     const Matrix wanted = matrix_of(queries, "queries");
     const OnZero zero = on_zero_named(on_zero);
+    const ScreenUse use = screen_use_named(screen);
+    DenseStats stats;
     const Kernels& kernels = kernels_named(level);
     std::vector<std::vector<Hit>> results;
     {
         const py::gil_scoped_release release;
-        results = index.search(wanted, k, zero, threads, kernels);
+        results = index.search(wanted, k, zero, use, threads, kernels, stats);
     }
-    return to_arrays(results, std::min(k, index.matrix().rows));
+    const py::tuple arrays = to_arrays(results, std::min(k, index.matrix().rows));
+    py::dict did;
+    did["screened"] = stats.screened;
+    did["candidates"] = stats.candidates;
+    did["settled"] = stats.settled;
+    did["plain"] = stats.plain;
+    return py::make_tuple(arrays[0], arrays[1], did);
 }
 
 py::array_t<std::int64_t> select(const F64Array& relevance, const F64Array& similarity, std::size_t limit,
@@ -110,6 +122,70 @@ py::array_t<std::int64_t> select(const F64Array& relevance, const F64Array& simi
     return py::array_t<std::int64_t>(static_cast<py::ssize_t>(picks.size()), picks.data());
 }
 
+MmrPenalty penalty_named(std::string_view name) {
+    if (name == "all") return MmrPenalty::all;
+    if (name == "last") return MmrPenalty::last;
+    throw InvalidInput("penalty must be 'all' or 'last', got '" + std::string(name) + "'");
+}
+
+// A list of (indices int64, scores float64), one for each row of relevance [Q, N].
+py::list select_vectors(const F32Array& vectors, const F64Array& relevance, const py::list& selected,
+                        std::size_t limit, double diversity, std::string_view penalty, std::size_t threads,
+                        std::string_view level) {
+    const Matrix rows = matrix_of(vectors, "vectors");
+    const auto queries = static_cast<std::size_t>(relevance.shape(0));
+    std::vector<std::vector<std::uint32_t>> before(queries);
+    for (std::size_t q = 0; q < queries; ++q) before[q] = selected[q].cast<std::vector<std::uint32_t>>();
+    const MmrPenalty rule = penalty_named(penalty);
+    const Kernels& kernels = kernels_named(level);
+    std::vector<std::vector<MmrPick>> results(queries);
+    {
+        const py::gil_scoped_release release;
+        const std::vector<double> squares =
+            checked_squares(rows, "vectors", Metric::cosine, OnZero::score_zero, threads, kernels);
+        parallel_for(thread_count(threads), queries, [&](std::size_t, std::size_t q) {
+            results[q] = mmr_vectors(rows, squares.data(), relevance.data() + q * rows.rows, before[q], limit,
+                                     diversity, rule, kernels);
+        });
+    }
+    py::list lists;
+    for (const std::vector<MmrPick>& picks : results) {
+        py::array_t<std::int64_t> indices(static_cast<py::ssize_t>(picks.size()));
+        F64Array scores(static_cast<py::ssize_t>(picks.size()));
+        for (std::size_t i = 0; i < picks.size(); ++i) {
+            indices.mutable_data()[i] = static_cast<std::int64_t>(picks[i].index);
+            scores.mutable_data()[i] = picks[i].score;
+        }
+        lists.append(py::make_tuple(indices, scores));
+    }
+    return lists;
+}
+
+// Cosines of every row to every query, [Q, N].
+F64Array cosines(const F32Array& vectors, const F32Array& queries, std::size_t threads,
+                 std::string_view level) {
+    const Matrix rows = matrix_of(vectors, "vectors");
+    const Matrix wanted = matrix_of(queries, "query");
+    if (rows.dim != wanted.dim)
+        throw InvalidInput("query has " + std::to_string(wanted.dim) + " dimensions but the vectors have " +
+                           std::to_string(rows.dim));
+    const Kernels& kernels = kernels_named(level);
+    F64Array scores({static_cast<py::ssize_t>(wanted.rows), static_cast<py::ssize_t>(rows.rows)});
+    double* const out = scores.mutable_data();
+    const py::gil_scoped_release release;
+    const std::vector<double> squares =
+        checked_squares(rows, "vectors", Metric::cosine, OnZero::score_zero, threads, kernels);
+    const std::vector<double> own =
+        checked_squares(wanted, "query", Metric::cosine, OnZero::score_zero, threads, kernels);
+    parallel_for(thread_count(threads), wanted.rows, [&](std::size_t, std::size_t q) {
+        const std::vector<double> query(wanted.data + q * wanted.dim, wanted.data + (q + 1) * wanted.dim);
+        kernels.dense_dot(query.data(), rows.data, nullptr, rows.rows, rows.dim, rows.dim,
+                          out + q * rows.rows);
+        finish_scores(Metric::cosine, own[q], squares.data(), rows.rows, out + q * rows.rows);
+    });
+    return scores;
+}
+
 }  // namespace
 
 void register_dense(py::module_& module) {
@@ -118,13 +194,14 @@ void register_dense(py::module_& module) {
     py::class_<DenseIndex, std::shared_ptr<DenseIndex>>(module, "DenseIndex", py::is_final(),
                                                         "A float32 matrix ready to search.")
         .def(py::init(&make_index), py::arg("vectors"), py::arg("metric"), py::arg("on_zero") = "zero",
-             py::arg("threads") = 0, py::arg("level") = "")
+             py::arg("screen") = "auto", py::arg("threads") = 0, py::arg("level") = "")
         .def_property_readonly("n_rows", [](const DenseIndex& index) { return index.matrix().rows; })
         .def_property_readonly("dim", [](const DenseIndex& index) { return index.matrix().dim; })
+        .def_property_readonly("screen_bytes", &DenseIndex::screen_bytes)
         .def_property_readonly(
             "metric", [](const DenseIndex& index) { return std::string(metric_name(index.metric())); })
         .def("search", &search, py::arg("queries"), py::arg("k"), py::arg("on_zero") = "zero",
-             py::arg("threads") = 0, py::arg("level") = "")
+             py::arg("screen") = "auto", py::arg("threads") = 0, py::arg("level") = "")
         .def("write", &DenseIndex::write, py::arg("writer"), py::call_guard<py::gil_scoped_release>())
         .def_static(
             "open",
@@ -135,6 +212,11 @@ void register_dense(py::module_& module) {
         .def("verify", &DenseIndex::verify, py::call_guard<py::gil_scoped_release>());
     module.def("mmr", &select, py::arg("relevance"), py::arg("similarity"), py::arg("limit"),
                py::arg("diversity"), py::arg("level") = "");
+    module.def("mmr_vectors", &select_vectors, py::arg("vectors"), py::arg("relevance"), py::arg("selected"),
+               py::arg("limit"), py::arg("diversity"), py::arg("penalty") = "all", py::arg("threads") = 0,
+               py::arg("level") = "");
+    module.def("cosines", &cosines, py::arg("vectors"), py::arg("queries"), py::arg("threads") = 0,
+               py::arg("level") = "");
 }
 
 }  // namespace gnomon

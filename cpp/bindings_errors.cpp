@@ -1,5 +1,5 @@
-// Errors on their way to Python (error.hpp). InvalidInput is a std::invalid_argument: pybind11 makes it
-// ValueError.
+// Errors on their way to Python (error.hpp). InvalidInput is ValueError, translated here because it may quote
+// an environment variable, which holds any bytes.
 #include <pybind11/pybind11.h>
 
 #include <cerrno>
@@ -36,7 +36,7 @@ void raise_file_error(const FileError& error) {
     PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(instance.ptr())), instance.ptr());
 }
 
-// A path in a message may hold any bytes: those that are no UTF-8 are shown escaped.
+// A path or a variable in a message may hold any bytes: those that are no UTF-8 are shown escaped.
 void raise_text(PyObject* type, const char* text) {
     const auto message = py::reinterpret_steal<py::object>(
         PyUnicode_DecodeUTF8(text, static_cast<Py_ssize_t>(std::strlen(text)), "backslashreplace"));
@@ -59,6 +59,8 @@ void register_errors(py::module_& module) {
             raise_text(device_error, error.what());
         } catch (const FileError& error) {
             raise_file_error(error);
+        } catch (const InvalidInput& error) {
+            raise_text(PyExc_ValueError, error.what());
         }
     });
 }

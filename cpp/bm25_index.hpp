@@ -61,6 +61,7 @@ class Bm25Index {
   private:
     friend class Bm25Builder;
     void check_term(std::uint64_t term, std::uint64_t first, std::uint64_t last) const;
+    void check_lengths() const;
 
     std::uint64_t n_tokens_ = 0;
     Column<std::uint32_t> lengths_;

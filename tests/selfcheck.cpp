@@ -20,7 +20,7 @@
 #include "bm25_search.hpp"
 #include "cpu.hpp"
 #include "crc32c.hpp"
-#include "dense.hpp"
+#include "dense_index.hpp"
 #include "error.hpp"
 #include "mmr.hpp"
 #include "parallel.hpp"
@@ -143,10 +143,10 @@ void check_dense_kernels(const Kernels& kernels) {
                 for (std::size_t i = 0; i < n; ++i)
                     want[i] = eight_lanes(query.data(), first + i * stride, dim, term);
             };
-            kernels.dense_dot(query.data(), first, n, stride, dim, got.data());
+            kernels.dense_dot(query.data(), first, nullptr, n, stride, dim, got.data());
             expect(Term::product);
             dot = dot && same_bits(got.data(), want.data(), n);
-            kernels.dense_l2(query.data(), first, n, stride, dim, got.data());
+            kernels.dense_l2(query.data(), first, nullptr, n, stride, dim, got.data());
             expect(Term::squared_difference);
             l2 = l2 && same_bits(got.data(), want.data(), n);
             kernels.dense_square(first, n, stride, dim, got.data());
@@ -360,11 +360,14 @@ void check_dense(const Kernels& kernels) {
     std::copy_n(rows.begin(), dim, rows.begin() + 200 * static_cast<std::ptrdiff_t>(dim));  // a tie
     std::copy_n(rows.begin(), dim, queries.begin());
     for (const Metric metric : {Metric::cosine, Metric::ip, Metric::l2}) {
-        const DenseIndex index(Column<float>::of(rows), n, dim, metric, OnZero::score_zero, 1, kernels);
+        const DenseIndex index(Column<float>::of(rows), n, dim, metric, OnZero::score_zero, ScreenUse::always,
+                               1, kernels);
         bool holds = true;
-        for (const std::size_t threads : {1, 3}) {
-            const auto got =
-                index.search({queries.data(), n_queries, dim}, 50, OnZero::score_zero, threads, kernels);
+        for (const std::size_t threads : {1, 3, 101, 103}) {  // from 100: by the screen
+            DenseStats stats;
+            const auto got = index.search({queries.data(), n_queries, dim}, 50, OnZero::score_zero,
+                                          threads < 100 ? ScreenUse::never : ScreenUse::always, threads % 100,
+                                          kernels, stats);
             for (std::size_t q = 0; q < n_queries; ++q) {
                 const std::vector<double> query(queries.begin() + static_cast<std::ptrdiff_t>(q * dim),
                                                 queries.begin() + static_cast<std::ptrdiff_t>((q + 1) * dim));

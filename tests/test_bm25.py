@@ -219,3 +219,57 @@ def test_loading_another_kind_says_so(tmp_path: Path) -> None:
         gnomon.BM25Index.load(tmp_path / "dense")
     with pytest.raises(FileNotFoundError):
         gnomon.BM25Index.load(tmp_path / "nothing")
+
+
+def test_tokens_whose_comparison_empties_the_documents() -> None:
+    """The core once went on reading the list that a token's own __eq__ had cleared."""
+    documents = [["a", "b", "c"] * 5 for _ in range(3)]
+
+    class Evil:
+        def __hash__(self) -> int:
+            return hash("a")
+
+        def __eq__(self, other: object) -> bool:
+            for document in documents:
+                document.clear()
+            return False
+
+    assert gnomon.bm25_scores([Evil()], documents) == [0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    "documents",
+    [
+        [b"some bytes"],
+        [bytearray(b"more"), b"bytes"],
+        [{"text": "a record"}],
+        [["a"], {"text": "a record"}],
+        [["a"], b"bytes"],
+        [[1], b"bytes"],
+        [[1], {1: 2}],
+    ],
+)
+def test_bytes_and_records_are_no_documents(documents: list[Any]) -> None:
+    """They iterate: the bytes passed for token ids, the keys of a record for its text."""
+    place = len(documents) - 1 if isinstance(documents[0], list) else 0
+    with pytest.raises(TypeError, match=rf"documents\[{place}\] is a (bytes|bytearray|dict)"):
+        gnomon.BM25Index.build(documents)
+
+
+@pytest.mark.parametrize("ids", [np.array(3), np.zeros((2, 1), dtype=np.int64)])
+def test_ids_are_a_flat_list(ids: Any) -> None:
+    with pytest.raises(TypeError, match="ids must be a flat list"):
+        gnomon.BM25Index.build(["one", "two"], ids=ids)
+
+
+@pytest.mark.parametrize("b", [0.75, 1])
+def test_k1_beyond_float64_is_refused(b: float) -> None:
+    with pytest.raises(ValueError, match="k1"):
+        gnomon.BM25Index.build([["a"]], k1=10**400, b=b)
+    with pytest.raises(ValueError, match="k1"):
+        gnomon.bm25_scores(["a"], [["a"]], k1=10**400, b=b)
+
+
+def test_a_thread_count_beyond_64_bits_is_a_plain_error() -> None:
+    with pytest.raises(ValueError, match="threads must be at most"):
+        gnomon.BM25Index.build(["a"]).search_many(["a"], threads=2**70)

@@ -339,3 +339,38 @@ def test_torch_on_a_gpu_comes_back_to_it() -> None:
     if not torch.cuda.is_available():
         pytest.skip("torch sees no CUDA device")
     check_torch(torch.tensor(QUERIES[0]).cuda(), torch.tensor(ROWS).cuda())
+
+
+def test_the_index_keeps_a_copy_of_an_array_behind_an_interface() -> None:
+    """The array that __array__ hands out is nobody's view, and yet its owner writes to it."""
+
+    class Owner:
+        def __init__(self) -> None:
+            self.rows = np.eye(3, dtype=np.float32)
+
+        def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+            return np.array(self.rows, dtype) if copy else self.rows
+
+    owner = Owner()
+    index = gnomon.DenseIndex.build(owner)
+    owner.rows[:] = np.nan
+    assert index.search([0.0, 1.0, 0.0], k=1).ids.tolist() == [1]
+
+
+def test_masked_values_are_refused_not_unmasked() -> None:
+    rows = np.ma.masked_array(np.eye(3), mask=np.eye(3) == 1)
+    with pytest.raises(ValueError, match="documents has masked values"):
+        gnomon.cosine_topk(np.ones(3), rows, k=1)
+    with pytest.raises(ValueError, match="vectors has masked values"):
+        gnomon.DenseIndex.build(rows)
+    assert gnomon.cosine_topk(np.ones(3), np.ma.masked_array(np.eye(3)), k=1).indices.tolist() == [
+        0
+    ]
+
+
+def test_torch_tensors_that_only_read_as_negative() -> None:
+    torch = pytest.importorskip("torch")
+    rows = torch.complex(torch.zeros(3, 3), torch.eye(3)).conj().imag
+    assert rows.is_neg()
+    found = gnomon.cosine_topk(torch.tensor([0.0, -1.0, 0.0]), rows, k=1)
+    assert (found.values.tolist(), found.indices.tolist()) == ([1.0], [1])

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from fractions import Fraction
 
 import numpy as np
@@ -34,7 +35,7 @@ def test_scores_are_within_rounding_of_the_exact_fractions(
         for doc_id in set(ranking):
             rank = ranking.index(doc_id) + 1
             exact[doc_id] = exact.get(doc_id, Fraction(0)) + Fraction(1, k + rank)
-    scores = rrf_scores(rankings, k)
+    scores = rrf_scores(rankings, k, exact=True)
     assert scores.keys() == exact.keys()
     for doc_id, score in scores.items():
         # Each reciprocal is off by at most 2**-53 of itself, their sum is rounded once more.
@@ -45,7 +46,28 @@ def test_scores_are_within_rounding_of_the_exact_fractions(
 def test_the_order_of_the_lists_changes_no_score(rankings: list[list[str]], random) -> None:  # type: ignore[no-untyped-def]
     shuffled = list(rankings)
     random.shuffle(shuffled)
-    assert rrf_scores(shuffled) == rrf_scores(rankings)
+    assert rrf_scores(shuffled, exact=True) == rrf_scores(rankings, exact=True)
+
+
+@given(RANKINGS, st.sampled_from((60, 0, 1, 2.5)))
+def test_the_default_adds_as_the_definition_does(rankings: list[list[str]], k: float) -> None:
+    """From left to right, each addition rounded; most_common() keeps ties in their order."""
+    score: Counter[str] = Counter()
+    for ranking in rankings:
+        seen = set()
+        for rank, doc_id in enumerate(ranking, 1):
+            if doc_id not in seen:
+                score[doc_id] += 1 / (k + rank)
+                seen.add(doc_id)
+    assert reciprocal_rank_fusion(rankings, k) == [doc_id for doc_id, _ in score.most_common()]
+    assert rrf_scores(rankings, k) == dict(score)
+    assert reference.rrf_scores(rankings, k) == dict(score)
+
+
+def test_a_case_in_which_rounding_decides() -> None:
+    rankings = ["acegbfd", "fdecgba", "dafgcbe"]
+    assert reciprocal_rank_fusion(list(map(list, rankings)))[:2] == ["d", "a"]
+    assert reciprocal_rank_fusion(list(map(list, rankings)), exact=True)[:2] == ["a", "d"]
 
 
 def test_an_exact_tie_stays_a_tie_in_every_order_of_the_lists() -> None:
@@ -55,10 +77,10 @@ def test_an_exact_tie_stays_a_tie_in_every_order_of_the_lists() -> None:
         [7, 1, 2],
     ]
     for order in itertools.permutations(lists):
-        scores = rrf_scores(order)
+        scores = rrf_scores(order, exact=True)
         assert scores["P"] == scores["Q"] == 0.04744784801534369
         first = "P" if order[0] != lists[1] and order[0][0] == "P" else "Q"
-        assert reciprocal_rank_fusion(order)[0] == first
+        assert reciprocal_rank_fusion(order, exact=True)[0] == first
 
 
 def test_ties_stand_in_order_of_first_appearance() -> None:
@@ -107,3 +129,8 @@ def test_an_unhashable_id_is_named_with_its_place() -> None:
 def test_a_str_is_no_ranking(rankings: object) -> None:
     with pytest.raises(TypeError, match="str"):
         reciprocal_rank_fusion(rankings)  # type: ignore[arg-type]
+
+
+def test_k_beyond_float64_is_refused() -> None:
+    with pytest.raises(ValueError, match="k must be a finite number"):
+        reciprocal_rank_fusion([["a"]], k=10**400)

@@ -12,7 +12,7 @@ import gnomon
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-KNOWN = ["scalar", "avx2", "avx512", "neon"]
+KNOWN = ["scalar", "avx2", "avx512", "avx512vnni", "neon"]
 SEARCH = """
 import gnomon, numpy
 index = gnomon.BM25Index.build([["a", "b"], ["b"], ["a", "a", "c"], []])
@@ -128,3 +128,13 @@ def test_the_build_refuses_flags_that_change_bits(
     )
     assert done.returncode != 0
     assert f"gnomon: {flags.split()[-1]} changes the bits of scores" in done.stderr
+
+
+def test_a_level_that_is_not_utf8_is_an_error_like_any_other() -> None:
+    script = "import gnomon; gnomon.BM25Index.build(['a']).search('a')"
+    environment = {**os.environb, b"GNOMON_LEVEL": b"\xff"}
+    ran = subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True
+    )
+    assert "usable levels: scalar" in ran.stderr
+    assert r"'\xff'" in ran.stderr

@@ -170,3 +170,8 @@ def test_torch_on_a_gpu() -> None:
         pytest.skip("torch sees no CUDA device")
     picks = reference.mmr(SCORE.tolist(), SIMILARITY.tolist(), 12)
     assert gnomon.mmr(torch.tensor(SCORE).cuda(), torch.tensor(SIMILARITY).cuda(), 12) == picks
+
+
+@pytest.mark.parametrize("limit", [-1, -(2**63) - 1, -(2**70)])
+def test_any_limit_below_one_picks_none(limit: int) -> None:
+    assert gnomon.mmr([1.0], [[1.0]], limit) == []

@@ -8,6 +8,7 @@ import strategies
 from gnomon.reference import dense
 from gnomon.reference import mmr as reference
 from hypothesis import given
+from hypothesis import strategies as st
 
 
 @given(strategies.mmr_cases())
@@ -40,3 +41,55 @@ def test_levels_agree_on_many_candidates() -> None:
     assert sorted(yardstick) == list(range(513))
     for level in gnomon.levels():
         assert gnomon.mmr(score, similarity, 513, 0.4, level=level) == yardstick
+
+
+@given(
+    strategies.matrices(33, 8),
+    strategies.matrices(2, 8),
+    st.sampled_from((0.0, 0.3, 0.5, 0.7, 1.0)),
+    st.sampled_from((0, 1, 5, 40)),
+    st.sampled_from(("all", "last")),
+    st.lists(st.integers(0, 32), max_size=3, unique=True),
+    st.booleans(),
+)
+def test_lazy_picks_from_vectors(
+    level: str,
+    rows: strategies.Float32,
+    queries: strategies.Float32,
+    diversity: float,
+    limit: int,
+    penalty: str,
+    selected: list[int],
+    given_relevance: bool,
+) -> None:
+    relevance = np.random.default_rng(4).integers(0, 4, 33) / 4.0 if given_relevance else None
+    expected = [
+        reference.mmr_vectors(
+            query,
+            rows.tolist(),
+            limit,
+            diversity,
+            None if relevance is None else relevance.tolist(),
+            selected,
+            penalty,
+        )
+        for query in queries.tolist()
+    ]
+    common = {"selected": selected, "penalty": penalty, "level": level}
+    alone = gnomon.mmr_vectors(queries[0], rows, limit, diversity, relevance=relevance, **common)
+    assert alone == expected[0]
+    if relevance is None:
+        common["selected"] = [selected, selected]
+        assert gnomon.mmr_vectors(queries, rows, limit, diversity, threads=2, **common) == expected
+
+
+def test_pages_continue_where_the_last_one_ended() -> None:
+    rng = np.random.default_rng(8)
+    rows, query = rng.standard_normal((200, 16)), rng.standard_normal(16)
+    whole, scores = gnomon.mmr_vectors(query, rows, 60, 0.6, return_scores=True)
+    pages: list[int] = []
+    for _ in range(3):
+        pages += gnomon.mmr_vectors(query, rows, 20, 0.6, selected=pages)
+    assert pages == whole
+    assert len(scores) == 60
+    assert scores[1:] == sorted(scores[1:], reverse=True)

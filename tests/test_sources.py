@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -265,6 +266,20 @@ def test_parquet(tmp_path: Path) -> None:
     assert "empty" in problem(path)
 
 
+def test_parquet_that_unpacks_to_far_more_than_its_size(tmp_path: Path) -> None:
+    """Records beyond the limit are left out though the file is far below it."""
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    path = tmp_path / "x.parquet"
+    texts = pyarrow.array(["w " * 100_000] * 500 + ["good", "\U0001f600" * 12_500, "x" * 50_001])
+    parquet.write_table(pyarrow.table({"text": texts.dictionary_encode()}), path)
+    assert path.stat().st_size < 50_000
+    found, sources = read(path, max_bytes=50_000)
+    assert [len(document.text) for document in found] == [4, 12_500]
+    assert sources.problems.counts == {"too large": 501}
+
+
 def test_parquet_without_its_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
     (tmp_path / "x.parquet").write_bytes(b"PAR1")
@@ -311,3 +326,64 @@ def test_problems_keep_only_the_first(tmp_path: Path) -> None:
     assert len(found) == 1
     assert len(sources.problems) == 50
     assert len(sources.problems.first) == 20
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "<!--",
+        "<![CDATA[",
+        "<?",
+        "<!x",
+        "</a ",
+        "<a ",
+        "<a x='",
+        "<a x='<a x=\"",
+        '<a x=">" ',
+        "<a =",
+    ],
+)
+def test_html_that_is_never_closed_takes_linear_time(unit: str) -> None:
+    """html.parser, used before, takes minutes for each of these."""
+    began = time.perf_counter()
+    html_to_text("<p>before" + unit * 20_000)
+    assert time.perf_counter() - began < 20
+
+
+@pytest.mark.parametrize(
+    ("page", "text"),
+    [
+        ("&#" + "9" * 5000 + ";x", "\ufffdx"),
+        ("&#" + "0" * 5000 + "65;x", "Ax"),
+        ("&#" + "0" * 5000 + ";x", "\ufffdx"),
+        ("<a href='x>y' title=\"a'b>\">z</a>", "z"),
+        ('<a title="never closed>z <b>y</b>', "z y"),
+        ("<!-- never closed <b>y</b>", "<!-- never closed y"),
+        ("a < b <= c <3 </ d", "a < b <= c <3 </ d"),
+        ("<!-->a<!--->b", "ab"),
+        ("<script/>x<SCRIPT>y</scripty></Script >z", "xz"),
+        ("<style>never closed <p>x", ""),
+    ],
+)
+def test_html_that_browsers_would_mend(page: str, text: str) -> None:
+    assert html_to_text(page) == text
+
+
+def test_a_declared_codec_that_cannot_decode_is_a_report(tmp_path: Path) -> None:
+    """The codec "undefined" raises UnicodeError itself, which once ended the whole run."""
+    (tmp_path / "a.py").write_bytes(b"# coding: undefined\n# \xff")
+    (tmp_path / "b.html").write_text("<p>&#" + "1" * 5000 + ";word")
+    (tmp_path / "c.txt").write_text("good")
+    found, sources = read(tmp_path)
+    assert [document.text for document in found] == ["\ufffdword", "good"]
+    assert "not UTF-8 (nor undefined)" in sources.problems.first[0]
+
+
+def test_a_path_through_a_link_and_up_again(tmp_path: Path) -> None:
+    """ "link/.." is the parent of the link's target, not the folder that holds the link."""
+    (tmp_path / "far" / "sub").mkdir(parents=True)
+    (tmp_path / "far" / "x.txt").write_text("far")
+    (tmp_path / "x.txt").write_text("near")
+    (tmp_path / "link").symlink_to("far/sub")
+    found = list(Sources([os.path.join(tmp_path, "link", "..", "x.txt")]))
+    assert [document.text for document in found] == ["far"]

@@ -18,13 +18,14 @@ using Bm25Add = void(const std::uint32_t* docs, const std::uint32_t* tfs, std::s
 using Bm25Select = std::size_t(const double* scores, std::size_t n, double threshold,
                                std::uint32_t* out) noexcept;
 
-// Dense: out[i] = canonical dot of query[0..dim) and row i; rows lie `stride` floats apart.
+// Dense: out[i] = canonical dot of query[0..dim) and row r(i); rows lie `stride` floats apart, and r(i) is
+// ids[i], or i where ids is null.
 //   lane[l] = sum over d = l, l+8, l+16, ... of query[d] * row[d], from +0.0, ascending d, in float64
 //   dot     = ((lane0 + lane4) + (lane2 + lane6)) + ((lane1 + lane5) + (lane3 + lane7))
 // query holds float32 values: each product is exact in float64 (48 of 53 bits), so FMA and mul+add agree.
 // A lane is never -0.0, so zeros that pad the last lanes change no bit.
-using DenseDot = void(const double* query, const float* rows, std::size_t n, std::size_t stride,
-                      std::size_t dim, double* out) noexcept;
+using DenseDot = void(const double* query, const float* rows, const std::uint32_t* ids, std::size_t n,
+                      std::size_t stride, std::size_t dim, double* out) noexcept;
 
 // The same sum of squares of query[d] - row[d]: difference, square and addition each rounded, so no FMA.
 using DenseL2 = DenseDot;
@@ -32,6 +33,19 @@ using DenseL2 = DenseDot;
 // out[i] = the canonical dot of row i with itself. It is finite if and only if the whole row is.
 using DenseSquare = void(const float* rows, std::size_t n, std::size_t stride, std::size_t dim,
                          double* out) noexcept;
+
+// Dense screen: integer dots of one panel of 64 coded rows with up to six coded queries, equal on every
+// level.
+//   acc[q * 64 + r] = init[q] + sum over s < steps, j < 4 of panel[(s * 64 + r) * 4 + j] * queries[(s * 6 +
+//   q) * 4 + j] bit r of masks[q] = acc[q * 64 + r] >= thresholds[q]
+// Rows are stored as code + 128, so init[q] = -128 * sum of the query's codes; |codes| <= 127, and steps are
+// few enough that nothing overflows (dense_screen.hpp). 1 <= n <= 6; a panel on a 64-byte border is read
+// fastest.
+constexpr std::size_t kPanelRows = 64;
+constexpr std::size_t kTileQueries = 6;
+using ScreenPanel = void(const std::uint8_t* panel, const std::int8_t* queries, std::size_t steps,
+                         const std::int32_t* init, const std::int32_t* thresholds, std::size_t n,
+                         std::int32_t* acc, std::uint64_t* masks) noexcept;
 
 // MMR: redundancy[i] = max(redundancy[i], similarity[i]) for all i < n; returns the lowest i with taken[i] ==
 // 0 of greatest diversity * relevance[i] - (1 - diversity) * redundancy[i]; n when all are taken. Inputs
@@ -46,6 +60,7 @@ struct Kernels {
     DenseDot* dense_dot;
     DenseL2* dense_l2;
     DenseSquare* dense_square;
+    ScreenPanel* dense_screen;
     MmrStep* mmr_step;
 };
 
@@ -55,6 +70,7 @@ Bm25Select bm25_select;
 DenseDot dense_dot;
 DenseL2 dense_l2;
 DenseSquare dense_square;
+ScreenPanel dense_screen;
 MmrStep mmr_step;
 }  // namespace scalar
 
@@ -64,6 +80,7 @@ Bm25Select bm25_select;
 DenseDot dense_dot;
 DenseL2 dense_l2;
 DenseSquare dense_square;
+ScreenPanel dense_screen;
 MmrStep mmr_step;
 }  // namespace avx2
 
@@ -73,7 +90,19 @@ Bm25Select bm25_select;
 DenseDot dense_dot;
 DenseL2 dense_l2;
 DenseSquare dense_square;
+ScreenPanel dense_screen;
 MmrStep mmr_step;
 }  // namespace avx512
+
+// x86-64-v4 with AVX512-VNNI: the screen alone differs, the rest are the functions of avx512.
+namespace avx512vnni {
+using avx512::bm25_add;
+using avx512::bm25_select;
+using avx512::dense_dot;
+using avx512::dense_l2;
+using avx512::dense_square;
+using avx512::mmr_step;
+ScreenPanel dense_screen;
+}  // namespace avx512vnni
 
 }  // namespace gnomon

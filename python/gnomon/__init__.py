@@ -14,7 +14,7 @@ from .chunking import chunk_tokens
 from .citation import citation_report
 from .dense import DenseIndex, TopK, cosine_topk
 from .fusion import reciprocal_rank_fusion
-from .mmr import mmr
+from .mmr import mmr, mmr_vectors
 from .results import Hits
 
 __version__: str = "0.1.0"
@@ -33,5 +33,6 @@ __all__ = [
     "cosine_topk",
     "levels",
     "mmr",
+    "mmr_vectors",
     "reciprocal_rank_fusion",
 ]

@@ -119,6 +119,7 @@ class DenseIndex:
         vectors: NDArray[np.float32],
         metric: str,
         on_zero: str = "zero",
+        screen: str = "auto",
         threads: int = 0,
         level: str = "",
     ) -> None: ...
@@ -127,15 +128,18 @@ class DenseIndex:
     @property
     def dim(self) -> int: ...
     @property
+    def screen_bytes(self) -> int: ...
+    @property
     def metric(self) -> str: ...
     def search(
         self,
         queries: NDArray[np.float32],
         k: int,
         on_zero: str = "zero",
+        screen: str = "auto",
         threads: int = 0,
         level: str = "",
-    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]: ...
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64], dict[str, int]]: ...
     def write(self, writer: ContainerWriter) -> None: ...
     @staticmethod
     def open(container: Container) -> DenseIndex: ...
@@ -150,3 +154,16 @@ def mmr(
     diversity: float,
     level: str = "",
 ) -> NDArray[np.int64]: ...
+def mmr_vectors(
+    vectors: NDArray[np.float32],
+    relevance: NDArray[np.float64],
+    selected: list[list[int]],
+    limit: int,
+    diversity: float,
+    penalty: str = "all",
+    threads: int = 0,
+    level: str = "",
+) -> list[tuple[NDArray[np.int64], NDArray[np.float64]]]: ...
+def cosines(
+    vectors: NDArray[np.float32], queries: NDArray[np.float32], threads: int = 0, level: str = ""
+) -> NDArray[np.float64]: ...

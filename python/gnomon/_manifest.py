@@ -8,7 +8,9 @@ comparison.
 from __future__ import annotations
 
 import json
+import os
 import re
+import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -182,7 +184,12 @@ def _part(name: str, value: Any, corrupt: Callable[[str], NoReturn]) -> Part:
 
 def read_bytes(folder: Path) -> bytes:
     """The manifest's bytes, a little more than :func:`decode` accepts at most."""
-    with open(folder / MANIFEST, "rb") as file:
+    path = folder / MANIFEST
+    # O_NONBLOCK: opening a pipe must not wait for a writer.
+    with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
+        mode = os.fstat(file.fileno()).st_mode
+        if not stat.S_ISREG(mode):
+            raise _core.CorruptIndex(f"{path}: not a regular file; {_REMEDY}")
         return file.read(MANIFEST_BYTES_MAX + 1)
 
 

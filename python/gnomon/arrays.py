@@ -29,8 +29,8 @@ def as_float64(value: Any, name: str) -> npt.NDArray[np.float64]:
         tensor = value.detach()
         if tensor.is_complex():
             raise TypeError(f"{name} must hold real numbers, got a tensor of {tensor.dtype}")
-        value = tensor.to(device="cpu", dtype=sys.modules["torch"].float64).numpy()
-    array = np.asarray(value)
+        value = _to_numpy(tensor, "float64")
+    array = _as_array(value, name)
     if array.size == 0 and array.dtype == object:
         array = array.astype(np.float64)
     if array.dtype.kind not in "fiub":
@@ -46,27 +46,43 @@ def as_float32(value: Any, name: str) -> npt.NDArray[np.float32]:
     Raises TypeError naming the argument for what is not real numbers.
     """
     if is_tensor(value) and value.is_floating_point():
-        value = value.detach().to(device="cpu", dtype=sys.modules["torch"].float32).numpy()
-    array = np.asarray(as_float64(value, name) if is_tensor(value) else value)
+        value = _to_numpy(value.detach(), "float32")
+    array = as_float64(value, name) if is_tensor(value) else _as_array(value, name)
     if array.dtype.kind != "f":
         array = as_float64(array, name)
     with np.errstate(over="ignore", under="ignore"):  # also for a caller who made them errors
         return np.require(array, np.float32, ["C_CONTIGUOUS", "ALIGNED"])
 
 
-def as_count(value: Any, name: str, least: int = 0) -> int:
-    """A whole number >= least. Raises TypeError or ValueError naming the argument."""
+def _to_numpy(tensor: Any, dtype: str) -> npt.NDArray[Any]:
+    # resolve_neg: the imaginary part of a conjugate is a tensor that numpy cannot read as it lies.
+    wanted = tensor.to(device="cpu", dtype=getattr(sys.modules["torch"], dtype))
+    array: npt.NDArray[Any] = wanted.resolve_neg().numpy()
+    return array
+
+
+def _as_array(value: Any, name: str) -> npt.NDArray[Any]:
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise ValueError(
+            f"{name} has masked values, which have no score; fill or remove them first: .filled(0)"
+        )
+    return np.asarray(value)
+
+
+def as_count(value: Any, name: str, least: int | None = 0) -> int:
+    """A whole number >= least, if there is one. Raises TypeError or ValueError naming `name`."""
     try:
         if isinstance(value, (bool, np.bool_)):
             raise TypeError
         count = operator.index(value)
     except TypeError:
         raise TypeError(f"{name} must be a whole number, got a {type(value).__name__}") from None
-    if count < least:
+    if least is not None and count < least:
         raise ValueError(f"{name} must be at least {least}, got {count}")
     return count
 
 
 def as_threads(threads: Any) -> int:
     """The core's thread argument: 0 stands for the default."""
-    return 0 if threads is None else as_count(threads, "threads", 1)
+    # Beyond 64 bits is beyond the core's limit as well, which words the error.
+    return 0 if threads is None else min(as_count(threads, "threads", 1), 2**63)

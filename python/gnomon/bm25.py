@@ -61,13 +61,14 @@ def bm25_scores(
     """
     if isinstance(query, (str, bytes)):
         raise TypeError(f"query is a {type(query).__name__}; pass a list of tokens")
+    k1, b = _checked_parameters(k1, b)
     tokens = list(query)
     terms = {token: place for place, token in enumerate(dict.fromkeys(tokens))}
     builder = _core.Bm25Builder(with_vocabulary=False)
     builder.add_matches(list(documents), terms)
     core = builder.finish()
     ids = [terms[token] for token in tokens if terms[token] < core.n_terms]
-    scores: list[float] = core.scores(np.array(ids, dtype=np.uint32), float(k1), float(b)).tolist()
+    scores: list[float] = core.scores(np.array(ids, dtype=np.uint32), k1, b).tolist()
     return scores
 
 
@@ -138,11 +139,10 @@ class BM25Index:
         >>> index.search(["pie"]).ids
         ['doc-2']
         """
-        # An empty index refuses bad parameters before a long build rather than at its first search.
-        _core.Bm25Builder(with_vocabulary=False).finish().prepare(float(k1), float(b))
+        k1, b = _checked_parameters(k1, b)  # before a long build rather than at the first search
         builder, chosen = add_documents(documents, analyzer)
         core = builder.finish()
-        return cls(core, Ids.of(ids, core.n_docs), chosen, float(k1), float(b))
+        return cls(core, Ids.of(ids, core.n_docs), chosen, k1, b)
 
     def _terms(self, queries: Sequence[Any]) -> tuple[Any, Any]:
         """Known term ids of each query, flat, and where each query ends."""
@@ -342,17 +342,11 @@ class BM25Index:
         """Opens the BM25 part of an opened directory."""
         meta = directory.meta("bm25")
         core = _core.Bm25Index.open(directory.container("bm25", "postings"))
-        try:
-            k1, b, kind = float(meta["k1"]), float(meta["b"]), meta["ids"]
-            recorded = meta["analyzer"]
-        except (KeyError, TypeError, ValueError) as error:
-            raise _core.CorruptIndex(f"the manifest's bm25 part is incomplete: {error!r}") from None
+        k1, b, recorded = _checked_meta(meta)
         chosen = as_analyzer(analyzer)
         if recorded is not None:
             chosen = Analyzer.from_meta(recorded, chosen)
-        if kind == "position":
-            return cls(core, Ids(core.n_docs), chosen, k1, b)
-        return cls(core, Ids.read(directory.container("bm25", "ids"), core.n_docs), chosen, k1, b)
+        return cls(core, Ids.of_part(directory, "bm25", core.n_docs), chosen, k1, b)
 
     def verify(self) -> None:
         """Reads and checks everything. Raises :class:`gnomon.CorruptIndex` naming the damage.
@@ -363,3 +357,32 @@ class BM25Index:
         >>> gnomon.BM25Index.build(["one two"]).verify()
         """
         self._core.verify()
+        self._ids.verify()
+
+
+def _checked_parameters(k1: float, b: float) -> tuple[float, float]:
+    """Both as float. An empty index refuses what every search would. Raises ValueError."""
+    try:
+        k1, b = float(k1), float(b)
+    except OverflowError:
+        raise ValueError("k1 and b must be numbers that fit float64") from None
+    _core.Bm25Builder(with_vocabulary=False).finish().prepare(k1, b)
+    return k1, b
+
+
+def _checked_meta(meta: dict[str, Any]) -> tuple[float, float, dict[str, Any] | None]:
+    """k1, b and the analyzer's entry. A manifest can be forged: nothing is taken on trust."""
+    k1, b, recorded = meta.get("k1"), meta.get("b"), meta.get("analyzer", False)
+    try:
+        if type(k1) is not float or type(b) is not float:
+            raise ValueError(f"k1 and b must be numbers, found {k1!r} and {b!r}")
+        _checked_parameters(k1, b)
+        if recorded is not None and not (
+            isinstance(recorded, dict) and isinstance(recorded.get("name"), str)
+        ):
+            raise ValueError(f"an analyzer has a name, found {recorded!r}")
+    except ValueError as error:
+        raise _core.CorruptIndex(
+            f"the manifest's bm25 part is damaged: {error}; build the index again"
+        ) from None
+    return k1, b, recorded

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain
 from typing import Any
@@ -15,6 +15,8 @@ from .analysis import Analyzer
 _BATCH = 1024  # documents; the builder takes them with one call, the GIL released for texts
 _BATCH_CHARS = 1 << 22  # or fewer when they are long, so that a stream of books stays bounded
 _TOKEN_ID_MOST = 2**32 - 2
+# They iterate, but the numbers in bytes are no token ids and the keys of a record are not its text.
+_NOT_DOCUMENTS = (bytes, bytearray, memoryview, Mapping)
 
 
 AnalyzerLike = Analyzer | str | Callable[[str], Iterable[str]]
@@ -48,6 +50,7 @@ def add_documents(
         if kind == "id":
             _add_ids(builder, [_id_array(doc, place + i) for i, doc in enumerate(batch)])
         else:
+            _require_tokens(batch, place)
             builder.add_tokens(batch)
         place += len(batch)
     return builder, chosen
@@ -61,8 +64,8 @@ def _peek(stream: Iterator[Any]) -> tuple[str, Iterator[Any]]:
     """The kind of the documents, from the first that is not an empty list, and the whole stream."""
     seen: list[Any] = []
     for document in stream:
-        if not isinstance(document, (str, np.ndarray, list, tuple)) and isinstance(
-            document, Iterable
+        if isinstance(document, Iterable) and not isinstance(
+            document, (str, np.ndarray, list, tuple, *_NOT_DOCUMENTS)
         ):
             document = list(document)
         seen.append(document)
@@ -128,8 +131,15 @@ def _require_texts(batch: list[Any], place: int) -> None:
             )
 
 
+def _require_tokens(batch: list[Any], place: int) -> None:
+    for i, document in enumerate(batch):
+        if isinstance(document, _NOT_DOCUMENTS):
+            kind = type(document).__name__
+            raise TypeError(f"documents[{place + i}] is a {kind}; pass a list of tokens")
+
+
 def _id_array(document: Any, place: int) -> Any:
-    if isinstance(document, (str, bytes)):
+    if isinstance(document, (str, *_NOT_DOCUMENTS)):
         raise TypeError(
             f"documents[{place}] is a {type(document).__name__}, but the documents before it hold "
             "token ids; pass one kind only"

@@ -24,9 +24,9 @@ def citation_report(claims: Iterable[Mapping[str, Any]]) -> CitationReport:
         decidable_rate    = (supported + unsupported labels) / all labels         (None for 0 / 0)
 
     A claim is a mapping with "requires_citation" (truth value) and "citations": one label per
-    citation, "supported", "unsupported" or "unknown". A claim that requires none may lack
-    "citations", and its labels do not count. Unknown labels lower the decidable rate, so they
-    cannot vanish from the report.
+    citation, "supported", "unsupported" or "unknown"; None stands for no citation. A claim that
+    requires none may lack "citations", and its labels do not count. Unknown labels lower the
+    decidable rate, so they cannot vanish from the report.
 
     Raises KeyError for a missing key, ValueError for another label and TypeError for citations that
     are not a sequence of labels; each names the claim.
@@ -45,12 +45,14 @@ def citation_report(claims: Iterable[Mapping[str, Any]]) -> CitationReport:
         is_required = bool(claim["requires_citation"])
         if is_required and "citations" not in claim:
             raise KeyError(f"claims[{number}] requires a citation and lacks the key 'citations'")
-        labels = _checked_labels(claim.get("citations", ()), number)
-        if is_required:
-            required += 1
-            cited += len(labels) > 0
-            for label in labels:
-                counts[label] += 1
+        if not is_required:
+            continue
+        required += 1
+        if not claim["citations"]:  # an empty list, or None
+            continue
+        cited += 1
+        for label in _checked_labels(claim["citations"], number):
+            counts[label] += 1
     decidable = counts["supported"] + counts["unsupported"]
     n_labels = decidable + counts["unknown"]
     return {

@@ -47,9 +47,12 @@ class Opened:
         directory = Directory.open(path)
         self.passages: Passages = Passages(directory)
         self.bm25: BM25Index = BM25Index.read_part(directory)
-        if self.bm25.analyzer is None:
+        has_words = "vocabulary.slots" in directory.container("bm25", "postings")
+        if self.bm25.analyzer is None or not has_words:
             raise ValueError(f"{path}: made of tokens, not of text; make it with `gnomon index`")
         self.analyzer = self.bm25.analyzer
+        if directory.meta("bm25")["ids"] != "position":
+            raise ValueError(f"{path}: its ids are not those of passages; index again")
         if len(self.bm25) != len(self.passages):
             raise ValueError(
                 f"{path}: {len(self.bm25)} documents but {len(self.passages)} passages; index again"

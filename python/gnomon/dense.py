@@ -158,6 +158,7 @@ class DenseIndex:
         metric: str = "cosine",
         *,
         on_zero: str = "zero",
+        screen: str = "auto",
         threads: int | None = None,
     ) -> DenseIndex:
         """An index over [N, D] real numbers, taken as float32 (see :func:`cosine_topk`).
@@ -173,6 +174,9 @@ class DenseIndex:
             distance, so that a higher score is better with every metric.
         on_zero
             ``"error"`` refuses zero vectors under cosine, naming the row; ``"zero"`` scores them 0.
+        screen
+            ``"auto"`` adds an int8 screen where it pays (a quarter of the vectors' memory);
+            ``"int8"`` insists, ``"none"`` does without. The answers do not depend on it.
         threads
             For the pass over the vectors.
 
@@ -194,7 +198,7 @@ class DenseIndex:
         table = Ids.of(ids, rows.shape[0])
         if not _is_ours(rows, vectors):
             rows = rows.copy()
-        return cls(_core.DenseIndex(rows, metric, on_zero, as_threads(threads)), table)
+        return cls(_core.DenseIndex(rows, metric, on_zero, screen, as_threads(threads)), table)
 
     def search(
         self,
@@ -202,11 +206,17 @@ class DenseIndex:
         k: int = 10,
         *,
         on_zero: str = "zero",
+        screen: str = "auto",
+        stats: dict[str, int] | None = None,
         threads: int | None = None,
         level: str | None = None,
     ) -> Hits:
         """The k best rows for one query [D] or for each of a batch [Q, D].
 
+        ``screen`` is ``"auto"``, ``"int8"`` or ``"none"`` and decides how, never what. A dict
+        passed as ``stats`` is filled with what the search did, summed over the queries: rows
+        ``screened`` in integers, ``candidates`` left, rows ``settled`` in float64, queries scanned
+        ``plain``.
         Returns :class:`Hits`: ``scores`` float64 [k'] or [Q, k'] with k' = min(k, N), best first,
         ties to the row that was given first; ``ids`` of the same shape.
         Raises ValueError for shapes that do not fit, k < 0, or a query that is not finite.
@@ -225,9 +235,11 @@ class DenseIndex:
                 f"queries must be [D] or [Q, D] with D = {self.dim}, got shape {list(wanted.shape)}"
             )
         best = min(as_count(k, "k"), len(self))
-        positions, scores = self._core.search(
-            np.atleast_2d(wanted), best, on_zero, as_threads(threads), level or ""
+        positions, scores, did = self._core.search(
+            np.atleast_2d(wanted), best, on_zero, screen, as_threads(threads), level or ""
         )
+        if stats is not None:
+            stats.update(did)
         if wanted.ndim == 1:
             positions, scores = positions[0], scores[0]
         return Hits(self._ids.take(positions), scores)
@@ -240,6 +252,11 @@ class DenseIndex:
     def dim(self) -> int:
         """Dimensions of a vector."""
         return self._core.dim
+
+    @property
+    def screen_bytes(self) -> int:
+        """Memory of the int8 screen in bytes; 0 without one."""
+        return self._core.screen_bytes
 
     @property
     def metric(self) -> str:
@@ -276,12 +293,10 @@ class DenseIndex:
         dense index. Damage inside the vectors is found when they are first read.
         """
         directory = Directory.open(path)
-        meta = directory.meta("dense")
         core = _core.DenseIndex.open(directory.container("dense", "vectors"))
-        if meta.get("ids") == "position":
-            return cls(core, Ids(core.n_rows))
-        return cls(core, Ids.read(directory.container("dense", "ids"), core.n_rows))
+        return cls(core, Ids.of_part(directory, "dense", core.n_rows))
 
     def verify(self) -> None:
         """Reads and checks everything. Raises :class:`gnomon.CorruptIndex` naming the damage."""
         self._core.verify()
+        self._ids.verify()

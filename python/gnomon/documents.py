@@ -159,3 +159,5 @@ def _decode_as(data: bytes, encoding: str) -> str:
         return data.decode(encoding)
     except UnicodeDecodeError as error:
         raise UnreadableError("not UTF-8", f"nor {encoding}, byte {error.start:,}") from None
+    except UnicodeError:
+        raise UnreadableError("not UTF-8", f"nor {encoding}") from None

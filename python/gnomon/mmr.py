@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from . import _core
-from .arrays import as_count, as_float64
+from .arrays import as_count, as_float32, as_float64, as_threads
 
 
 def mmr(
@@ -66,6 +69,114 @@ def mmr(
             f"invalid MMR inputs: query_score must be [N] and pair_similarity [N, N], "
             f"got {list(relevance.shape)} and {list(similarity.shape)}"
         )
-    wanted = min(max(as_count(limit, "limit", least=-(2**63)), 0), relevance.shape[0])
+    wanted = min(max(as_count(limit, "limit", least=None), 0), relevance.shape[0])
     picks = _core.mmr(relevance, similarity, wanted, float(diversity), level or "")
     return [int(i) for i in picks]
+
+
+def mmr_vectors(
+    query: Any,
+    vectors: Any,
+    limit: int,
+    diversity: float = 0.5,
+    *,
+    relevance: Any = None,
+    selected: Sequence[Any] = (),
+    penalty: str = "all",
+    return_scores: bool = False,
+    threads: int | None = None,
+    level: str | None = None,
+) -> Any:
+    """:func:`mmr` from embeddings, without the N x N matrix: the same picks, most dots saved.
+
+    Similarity is the canonical cosine (:func:`gnomon.cosine_topk`). The search is lazy: a pick can
+    only raise a candidate's redundancy, so an outdated score is an upper bound, and only the
+    candidate on top is brought up to date. The picks are those of the full loop, ties included.
+
+    Parameters
+    ----------
+    query
+        [D], or [Q, D] for a batch over the same candidates.
+    vectors
+        [N, D] candidates; numpy array, torch tensor or nested lists, taken as float32.
+    limit, diversity
+        As for :func:`mmr`.
+    relevance
+        [N] (or [Q, N]) scores to use instead of the cosine to the query, of a reranker or a
+        fusion. ``query`` may then be None.
+    selected
+        Indices picked before (for a batch: one such list a query); they count as redundancy and are
+        not picked again, so that the next page continues where the last one ended.
+    penalty
+        ``"all"``: against the most similar of all picks. ``"last"``: against the latest pick only,
+        as LlamaIndex does.
+    return_scores
+        Also give the score with which each pick won (the first one's is its relevance).
+    threads, level
+        How to compute; the picks do not depend on them.
+
+    Returns
+    -------
+    list of int, or (list of int, list of float)
+        Picks in order; for a batch a list of these.
+
+    Raises
+    ------
+    ValueError
+        Shapes that do not fit, diversity outside [0, 1], NaN or infinity, selected indices that
+        repeat or do not exist.
+
+    Examples
+    --------
+    >>> import gnomon
+    >>> gnomon.mmr_vectors([1.0, 0.2], [[1.0, 0.1], [1.0, 0.05], [0.6, 0.8]], limit=2)
+    [0, 2]
+    """
+    rows = as_float32(vectors, "vectors")
+    if rows.size == 0 and rows.ndim == 1:
+        rows = rows.reshape(0, 0)
+    if rows.ndim != 2:
+        raise ValueError(f"vectors must be a matrix [N, D], got shape {list(rows.shape)}")
+    scores, batched = _relevance(query, rows, relevance, threads, level)
+    before = [list(each) for each in selected] if batched and len(selected) else [list(selected)]
+    before = before if len(before) == len(scores) else before * len(scores)
+    wanted = min(max(as_count(limit, "limit", least=-(2**63)), 0), rows.shape[0])
+    results = [
+        ([int(i) for i in picks], [float(score) for score in won])
+        for picks, won in _core.mmr_vectors(
+            rows,
+            scores,
+            before,
+            wanted,
+            float(diversity),
+            penalty,
+            as_threads(threads),
+            level or "",
+        )
+    ]
+    answers = results if return_scores else [picks for picks, _ in results]
+    return answers if batched else answers[0]
+
+
+def _relevance(
+    query: Any, rows: Any, relevance: Any, threads: int | None, level: str | None
+) -> tuple[Any, bool]:
+    """Relevance [Q, N] in float64, and whether the caller asked for a batch."""
+    if relevance is None:
+        wanted = as_float32(query, "query")
+        if rows.shape[0] == 0:
+            return np.zeros((np.atleast_2d(wanted).shape[0], 0)), wanted.ndim == 2
+        if wanted.ndim not in (1, 2) or wanted.shape[-1] != rows.shape[1]:
+            raise ValueError(
+                f"query must be [D] or [Q, D] with D = {rows.shape[1]}, got {list(wanted.shape)}"
+            )
+        scores = _core.cosines(rows, np.atleast_2d(wanted), as_threads(threads), level or "")
+        return scores, wanted.ndim == 2
+    given = as_float64(relevance, "relevance")
+    if given.ndim not in (1, 2) or given.shape[-1] != rows.shape[0]:
+        raise ValueError(
+            f"relevance must be [N] or [Q, N] with N = {rows.shape[0]}, got {list(given.shape)}"
+        )
+    if not np.isfinite(given).all():
+        raise ValueError("relevance holds NaN or infinity; every candidate needs a finite score")
+    return np.atleast_2d(given), given.ndim == 2

@@ -31,6 +31,13 @@ VERSION = 1
 _BUFFER_BYTES = 1 << 20
 
 
+_DTYPES = (
+    dict.fromkeys(("text_end", "start", "end", "id_end", "path_end"), np.dtype(np.uint64))
+    | dict.fromkeys(("line", "document", "crc", "document_path"), np.dtype(np.uint32))
+    | dict.fromkeys(("ids", "paths"), np.dtype(np.uint8))
+)
+
+
 class Passage(NamedTuple):
     """A passage and its origin: `text` is [start, end) of the document, in code points.
 
@@ -169,7 +176,9 @@ class Passages:
             n = len(columns["start"])
             siblings = ("text_end", "end", "line", "document", "crc")
             right = (
-                all(len(columns[name]) == n for name in siblings)
+                all(columns[name].dtype == dtype for name, dtype in _DTYPES.items())
+                and self._text.dtype == np.uint8
+                and all(len(columns[name]) == n for name in siblings)
                 and len(columns["document_path"]) == len(columns["id_end"])
                 and _below(columns["document"], len(columns["id_end"]))
                 and _below(columns["document_path"], len(columns["path_end"]))
@@ -200,14 +209,22 @@ class Passages:
             raise self._corrupt(f"the text of passage {number} is damaged")
         document = int(columns["document"][number])
         path = self._slice("path_end", columns["paths"], int(columns["document_path"][document]))
-        return Passage(
-            data.decode("utf-8", "surrogatepass"),
-            path.decode("utf-8", "surrogateescape"),
-            self._slice("id_end", columns["ids"], document).decode("utf-8", "surrogatepass"),
-            int(columns["start"][number]),
-            int(columns["end"][number]),
-            int(columns["line"][number]),
-        )
+        try:
+            text = data.decode("utf-8", "surrogatepass")
+            identifier = self._slice("id_end", columns["ids"], document)
+            passage = Passage(
+                text,
+                path.decode("utf-8", "surrogateescape"),
+                identifier.decode("utf-8", "surrogatepass"),
+                int(columns["start"][number]),
+                int(columns["end"][number]),
+                int(columns["line"][number]),
+            )
+        except UnicodeDecodeError:
+            raise self._corrupt(f"passage {number} is not UTF-8") from None
+        if passage.end - passage.start != len(text):
+            raise self._corrupt(f"passage {number} has another length than its place says")
+        return passage
 
     def _slice(self, ends: str, data: NDArray[Any], number: int) -> bytes:
         begin = int(self._columns[ends][number - 1]) if number else 0

@@ -20,7 +20,8 @@ from .documents import Document, Options, Problems, UnreadableError, decode
 TEXT_FIELDS = ("text", "body", "content", "passage", "abstract")
 TITLE_FIELDS = ("title",)
 ID_FIELDS = ("_id", "id")
-_BATCH_ROWS = 1024
+# A few kilobytes of Parquet can stand for gigabytes of equal rows, and a batch is all in memory.
+_BATCH_ROWS = 64
 
 Progress = Iterator[tuple[Document, int]]  # a document, and the bytes of the file read so far
 
@@ -69,6 +70,12 @@ def _string(value: Any, name: str) -> str:
     raise UnreadableError("not text", f"field {name!r} has a value of type {type(value).__name__}")
 
 
+def _longer(text: str, bytes_max: int) -> bool:
+    if 4 * len(text) <= bytes_max:  # no code point takes more than four bytes
+        return False
+    return len(text.encode("utf-8", "surrogatepass")) > bytes_max
+
+
 def _document(path: str, line: int, record: dict[str, Any], options: Options) -> Document:
     text_field, title_field, id_field = _fields(list(record), options)
     text = _string(record[text_field], text_field)
@@ -76,6 +83,8 @@ def _document(path: str, line: int, record: dict[str, Any], options: Options) ->
         text = (_string(record[title_field], title_field) + " " + text).strip()
     if not text or text.isspace():
         raise UnreadableError("empty")
+    if _longer(text, options.max_bytes):
+        raise UnreadableError("too large", f"--max-bytes is {options.max_bytes:,}")
     identifier = record[id_field] if id_field is not None else None
     return Document(path, text, "" if identifier is None else str(identifier), line)
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from . import _core
+
+if TYPE_CHECKING:
+    from .storage import Directory
 
 Int64Array = npt.NDArray[np.int64]
 Float64Array = npt.NDArray[np.float64]
@@ -50,6 +53,8 @@ class Ids:
             return cls(n)
         if isinstance(ids, (str, bytes)):
             raise TypeError("ids is one text; pass a list of ids")
+        if isinstance(ids, np.ndarray) and ids.ndim != 1:
+            raise TypeError(f"ids must be a flat list of ids, got {ids.ndim} dimensions")
         values = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
         if len(values) != n:
             raise ValueError(f"ids has {len(values)} entries but there are {n} documents")
@@ -104,6 +109,24 @@ class Ids:
             writer.section("ids.starts", starts)
             writer.section("ids.bytes", np.frombuffer(b"".join(encoded), dtype=np.uint8))
         writer.finish()
+
+    @classmethod
+    def of_part(cls, directory: Directory, part: str, n: int) -> Ids:
+        """The ids of a saved index. Raises CorruptIndex when they are not what its meta says."""
+        kind = directory.meta(part).get("ids")
+        table = cls(n) if kind == "position" else cls.read(directory.container(part, "ids"), n)
+        if table.kind != kind or ("ids" in directory.files(part)) == (kind == "position"):
+            raise _core.CorruptIndex(
+                f"{directory.path}: part {part!r} says that its ids are {kind!r}, its files "
+                "do not; build the index again"
+            )
+        return table
+
+    def verify(self) -> None:
+        """Raises CorruptIndex when an id occurs twice or cannot be read."""
+        values = self._strings if self._ints is None else self._ints.tolist()
+        if values is not None and len(set(values)) != self.n:
+            raise _core.CorruptIndex("ids: not unique; build the index again")
 
     @classmethod
     def read(cls, container: _core.Container, n: int) -> Ids:

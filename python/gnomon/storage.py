@@ -93,7 +93,13 @@ class Directory:
 
     def meta(self, part: str) -> dict[str, Any]:
         """A copy of the settings that were committed with `part`."""
-        return copy.deepcopy(dict(self._part(part).meta))
+        try:
+            return copy.deepcopy(dict(self._part(part).meta))
+        except RecursionError:
+            raise _core.CorruptIndex(
+                f"{self.path / MANIFEST}: the settings of part {part!r} are nested too deeply; "
+                "restore it from a copy or build the index again"
+            ) from None
 
     def files(self, part: str) -> list[str]:
         """The names of the files of `part`, sorted."""

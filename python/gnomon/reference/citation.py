@@ -28,7 +28,9 @@ def citation_report(claims: Sequence[Mapping[str, Any]]) -> dict[str, float | No
         if not claim["requires_citation"]:
             continue
         required += 1
-        cited += len(claim["citations"]) > 0
+        if not claim["citations"]:
+            continue
+        cited += 1
         for label in claim["citations"]:
             count[label] += 1
     decidable = count["supported"] + count["unsupported"]

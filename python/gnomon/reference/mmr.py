@@ -38,16 +38,27 @@ def mmr_vectors(
     vectors: Sequence[Sequence[float]],
     limit: int,
     diversity: float = 0.5,
+    relevance: Sequence[float] | None = None,
+    selected: Sequence[int] = (),
+    penalty: str = "all",
 ) -> list[int]:
     """The same picks from vectors: relevance and similarity are the canonical cosine.
+
+    `relevance` replaces the cosine to the query; `selected` were picked before; `penalty="last"`
+    counts the similarity to the latest pick only (LlamaIndex's rule).
 
     >>> mmr_vectors([1.0, 0.2], [[1.0, 0.1], [1.0, 0.05], [0.6, 0.8]], limit=2)
     [0, 2]
     """
-    q = to_float32(query)
     rows = [to_float32(vector) for vector in vectors]
-    relevance = [cosine(q, row) for row in rows]
-    return _greedy(relevance, lambda i, j: cosine(rows[i], rows[j]), limit, diversity)
+    if relevance is None:
+        q = to_float32(query)
+        relevance = [cosine(q, row) for row in rows]
+
+    def similarity(i: int, j: int) -> float:
+        return cosine(rows[i], rows[j])
+
+    return _greedy(relevance, similarity, limit, diversity, selected, penalty)
 
 
 def _greedy(
@@ -55,22 +66,25 @@ def _greedy(
     similarity: Callable[[int, int], float],
     limit: int,
     diversity: float,
+    selected: Sequence[int] = (),
+    penalty: str = "all",
 ) -> list[int]:
     if not 0 <= diversity <= 1:
         raise ValueError(f"diversity must be in [0, 1], got {diversity}")
-    picks: list[int] = []
-    while len(picks) < min(limit, len(relevance)):
+    picks = list(selected)
+    while len(picks) < min(len(selected) + limit, len(relevance)):
         best = -1
         best_score = 0.0
         for i in range(len(relevance)):
             if i in picks:
                 continue
             if picks:
-                redundancy = max(similarity(i, j) for j in picks)
+                against = picks[-1:] if penalty == "last" else picks
+                redundancy = max(similarity(i, j) for j in against)
                 score = diversity * relevance[i] - (1 - diversity) * redundancy
             else:
                 score = relevance[i]
             if best < 0 or score > best_score:  # ascending i: a tie keeps the lower index
                 best, best_score = i, score
         picks.append(best)
-    return picks
+    return picks[len(selected) :]

@@ -1,0 +1,255 @@
+"""Dense top-k and MMR against the exact searches people use, one thread, answers checked first.
+
+bench_dense.py [--rows 10000,100000] [--vectors FOLDER]
+
+Vectors: mixtures of real embeddings (`docs.npy` and `queries.npy` under FOLDER, by default the
+shared test material) with noise of their covariance, normalised: the score distribution stays that
+of the real ones. Without the folder: a Gaussian of decaying spectrum.
+
+Peers, each in its fastest setting: faiss `IndexFlatIP` and `knn` (with the BLAS threshold at 1: its
+default sends small batches to a scan that is 3-8 times slower), torch mm + topk, numpy mm +
+argpartition, usearch exact, svs flat. All in this process, interleaved; CPU time of the process,
+best of the rounds, since other load on a machine lengthens walls.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+for variable in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"):
+    os.environ.pop(variable, None)  # they slow a current numpy
+for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "GNOMON_THREADS"):
+    os.environ[variable] = "1"
+
+import gnomon  # noqa: E402
+import numpy as np  # noqa: E402
+import numpy.typing as npt  # noqa: E402
+
+Float32 = npt.NDArray[np.float32]
+Peer = Callable[[Float32, int], Any]
+SHARED = Path(__file__).resolve().parents[1].parent / "shared" / "data" / "collections"
+
+
+def real_vectors(folder: Path) -> tuple[Float32, Float32]:
+    parts = sorted(folder.glob("*/emb/docs.npy"))
+    if not parts:
+        rng = np.random.default_rng(0)
+        spectrum = 1.0 / np.sqrt(np.arange(1, 385))
+        made = rng.standard_normal((21_000, 384)) * spectrum
+        made /= np.linalg.norm(made, axis=1, keepdims=True)
+        return made[:20_000].astype(np.float32), made[20_000:].astype(np.float32)
+    docs = np.concatenate([np.load(part) for part in parts])
+    queries = np.concatenate([np.load(part.parent / "queries.npy") for part in parts])
+    return docs, queries
+
+
+def mixtures(base: Float32, n: int, seed: int) -> Float32:
+    """normalise(a x + (1 - a) y + 0.3 noise), noise of the covariance of the base."""
+    rng = np.random.default_rng(seed)
+    root = np.linalg.cholesky(np.cov(base.T) + 1e-6 * np.eye(base.shape[1]))
+    rows = np.empty((n, base.shape[1]), np.float32)
+    for start in range(0, n, 50_000):
+        m = min(50_000, n - start)
+        x, y = base[rng.integers(0, len(base), m)], base[rng.integers(0, len(base), m)]
+        a = rng.uniform(0.55, 0.95, (m, 1))
+        part = a * x + (1 - a) * y + 0.3 * (rng.standard_normal((m, base.shape[1])) @ root.T)
+        rows[start : start + m] = part / np.linalg.norm(part, axis=1, keepdims=True)
+    return rows
+
+
+def chunked(score: Callable[[Float32], Any], select: Callable[[Any, int], Any]) -> Peer:
+    """Scores of all rows for at most 100 queries at a time: 400 MB at a million rows."""
+
+    def search(queries: Float32, k: int) -> Any:
+        return [select(score(queries[i : i + 100]), k) for i in range(0, len(queries), 100)]
+
+    return search
+
+
+def peers(rows: Float32) -> dict[str, Peer]:
+    found: dict[str, Peer] = {}
+    n = len(rows)
+    found["numpy"] = chunked(
+        lambda q: q @ rows.T,
+        lambda s, k: np.argpartition(-s, min(k, n) - 1, axis=1)[:, :k],
+    )
+    try:
+        import faiss
+
+        faiss.omp_set_num_threads(1)
+        faiss.cvar.distance_compute_blas_threshold = 1
+        flat = faiss.IndexFlatIP(rows.shape[1])
+        flat.add(rows)
+        found["faiss"] = lambda q, k: flat.search(q, k)[1]
+        ip = faiss.METRIC_INNER_PRODUCT
+        found["faiss.knn"] = lambda q, k: faiss.knn(q, rows, k, metric=ip)[1]
+    except ImportError:
+        pass
+    try:
+        import torch
+
+        torch.set_num_threads(1)
+        base = torch.from_numpy(rows)
+        found["torch"] = chunked(
+            lambda q: torch.from_numpy(q) @ base.T,
+            lambda s, k: torch.topk(s, min(k, n), dim=1).indices.numpy(),
+        )
+    except ImportError:
+        pass
+    try:
+        import svs
+
+        wanted = svs.DistanceType.MIP
+        index = svs.Flat(rows, distance=wanted, num_threads=1)
+        found["svs"] = lambda q, k: index.search(q, k)[0]
+    except ImportError:
+        pass
+    try:
+        from usearch.index import MetricKind, search
+
+        def usearch(queries: Float32, k: int) -> Any:
+            return search(rows, queries, k, MetricKind.IP, exact=True, threads=1).keys
+
+        if n <= 100_000:  # 3-100 times slower than the others: it would only lengthen the run
+            found["usearch"] = usearch
+    except ImportError:
+        pass
+    return found
+
+
+def cpu_ms(call: Callable[[], Any]) -> float:
+    began = time.process_time()
+    call()
+    return (time.process_time() - began) * 1e3
+
+
+def check(
+    index: gnomon.DenseIndex, rows: Float32, queries: Float32, other: dict[str, Peer]
+) -> None:
+    """Ours equals the reference on sampled rows; the peers find (nearly) the same neighbours."""
+    from gnomon.reference import dense
+
+    sample = np.random.default_rng(5).choice(len(rows), min(len(rows), 400), replace=False)
+    small = rows[np.sort(sample)]
+    wanted = dense.top_k(queries[0].tolist(), small.tolist(), 10, "cosine")
+    got = gnomon.DenseIndex.build(small, screen="int8").search(queries[0], 10)
+    if list(zip(got.ids.tolist(), got.scores.tolist(), strict=True)) != wanted:
+        raise SystemExit("wrong answer: nothing was timed")
+    ours = index.search(queries[:20], 10).ids
+    if (ours != index.search(queries[:20], 10, screen="none").ids).any():
+        raise SystemExit("the screen changed an answer: nothing was timed")
+    for name, peer in other.items():
+        theirs = np.asarray(peer(queries[:20], 10)).reshape(20, 10)
+        shared = np.mean([len(set(a) & set(b)) / 10 for a, b in zip(ours, theirs, strict=True)])
+        if shared < 0.99:  # float32 rounding may swap a tie at the end
+            raise SystemExit(f"{name} finds other neighbours ({shared:.3f}): not comparable")
+
+
+def bench_search(rows: Float32, queries: Float32, what: str) -> None:
+    index = gnomon.DenseIndex.build(rows)
+    other = peers(rows)
+    check(index, rows, queries, other)
+    for k, counts in ((10, (1, 10, 100, 1000)), (1000, (1, 100))):
+        for count in counts:
+            if count * len(rows) > 100_000_000 or k > len(rows) // 4:
+                continue
+            wanted = np.ascontiguousarray(queries[:count])
+            calls: dict[str, Callable[[], Any]] = {
+                "gnomon": lambda w=wanted, k=k: index.search(w, k, threads=1),
+                **{name: lambda p=peer, w=wanted, k=k: p(w, k) for name, peer in other.items()},
+            }
+            rounds = 7 if count * len(rows) <= 10_000_000 else 2
+            best = {name: cpu_ms(call) for name, call in calls.items()}
+            for _ in range(rounds):
+                for name, call in calls.items():
+                    if best[name] < 4 * best["gnomon"] or _ == 0:
+                        best[name] = min(best[name], cpu_ms(call))
+            rival = min((ms, name) for name, ms in best.items() if name != "gnomon")
+            print(
+                json.dumps(
+                    {
+                        "what": f"{what}, k={k}, {count} queries, against {rival[1]}",
+                        "value": rival[0] / best["gnomon"],
+                        "unit": "x as fast, 1 thread",
+                        "gnomon_ms": best["gnomon"],
+                        "peers_ms": {n: ms for n, ms in best.items() if n != "gnomon"},
+                    }
+                ),
+                flush=True,
+            )
+
+
+def numpy_mmr(query: Float32, rows: Float32, limit: int, diversity: float) -> list[int]:
+    """Incremental: one matrix-vector product a pick."""
+    relevance = rows @ query
+    redundancy = np.full(len(rows), -np.inf, np.float32)
+    alive = np.ones(len(rows), bool)
+    picks = [int(np.argmax(relevance))]
+    while len(picks) < limit:
+        alive[picks[-1]] = False
+        np.maximum(redundancy, rows @ rows[picks[-1]], out=redundancy)
+        score = np.where(alive, diversity * relevance - (1 - diversity) * redundancy, -np.inf)
+        picks.append(int(np.argmax(score)))
+    return picks
+
+
+def bench_mmr(rows: Float32, query: Float32) -> None:
+    limit, diversity = 100, 0.5
+    calls: dict[str, Callable[[], Any]] = {
+        "gnomon": lambda: gnomon.mmr_vectors(query, rows, limit, diversity, threads=1),
+        "numpy": lambda: numpy_mmr(query, rows, limit, diversity),
+    }
+    try:
+        from langchain_core.vectorstores.utils import maximal_marginal_relevance
+
+        calls["langchain"] = lambda: maximal_marginal_relevance(
+            query, list(rows), lambda_mult=diversity, k=limit
+        )
+    except ImportError:
+        pass
+    picks = calls["gnomon"]()
+    for name, call in calls.items():
+        same = sum(a == b for a, b in zip(picks, call(), strict=True))
+        if same < limit - 2:  # the float32 peers may swap near-ties
+            raise SystemExit(f"{name} picks differently ({same} of {limit}): not comparable")
+    best = {
+        n: min(cpu_ms(c) for _ in range(5 if n != "langchain" else 1)) for n, c in calls.items()
+    }
+    for name in calls:
+        if name != "gnomon":
+            print(
+                json.dumps(
+                    {
+                        "what": f"MMR, {len(rows):,} candidates, limit {limit}, against {name}",
+                        "value": best[name] / best["gnomon"],
+                        "unit": "x as fast, 1 thread",
+                        "gnomon_ms": best["gnomon"],
+                        "peers_ms": {name: best[name]},
+                    }
+                ),
+                flush=True,
+            )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rows", default="1000,10000,100000")
+    parser.add_argument("--vectors", type=Path, default=SHARED)
+    arguments = parser.parse_args()
+    base, queries = real_vectors(arguments.vectors)
+    if len(queries) < 1000:
+        queries = np.concatenate([queries, mixtures(base, 1000 - len(queries), 2)])
+    for n in map(int, arguments.rows.split(",")):
+        rows = mixtures(base, n, 1)
+        bench_search(rows, queries, f"cosine, {n:,} x {rows.shape[1]}")
+    bench_mmr(mixtures(base, 10_000, 3), queries[0])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,97 @@
+// The int8 screen of a dense index: which rows can be among the best k, decided in exact integer arithmetic.
+//
+// Rows are coded in panels of 64. For a row y (x / |x| for cosine, x itself otherwise) of a panel with scale
+// a,
+//   y = a c + r,   c = round(y / a) in [-127, 127]^D,
+// and |r| is stored, rounded up. A query v (q / |q|, or q) is coded alone: v = b d + t. Then
+//   v.y = (b d + t).(a c + r) = a b (d.c) + v.r + t.(y - r),  so
+//   |v.y - a b (d.c)| <= |v| |r| + |t| (|y| + |r|)            (Cauchy-Schwarz, twice)
+// d.c is an integer and equal on every level. Scores follow from v.y: cosine and ip are v.y itself; l2 is
+// 2 v.y - |x|^2 - |q|^2. The canonical float64 score differs from the real number by at most (D / 8 + 32)
+// 2^-52 of |v| |y|, and of |q|^2 + |x|^2 for l2; kSlack = 1e-9 of the same covers it, and the rounding of the
+// bounds themselves, for every dim <= kScreenDims (1e-9 / 2^-52 = 4.5e6). A row is dropped only when its
+// upper bound is below the k-th best lower bound seen so far. The others are settled in canonical arithmetic,
+// so no answer depends on the screen. About 1.5-5 k rows a query are settled, also on isotropic data; where
+// bounds cannot decide (all rows alike), the query is scanned plainly.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "dense.hpp"
+
+namespace gnomon {
+
+// 255 * 127 * dims < 2^31: the integer sums cannot overflow.
+constexpr std::size_t kScreenDims = 66000;
+constexpr double kSlack = 1e-9;
+
+class DenseScreen {
+  public:
+    DenseScreen() = default;
+    static DenseScreen build(Matrix rows, const double* squares, Metric metric, std::size_t threads);
+    static bool possible(std::size_t dim) { return dim >= 1 && dim <= kScreenDims; }
+    // Whether building one pays: fewer rows are scanned as fast, and codes of few dims decide little.
+    static bool worthwhile(std::size_t rows, std::size_t dim);
+
+    bool empty() const { return codes_.size() == 0; }
+    std::size_t panels() const { return scales_.size(); }
+    std::size_t steps() const { return steps_; }
+    std::size_t bytes() const;
+
+    const std::uint8_t* panel(std::size_t p) const { return codes_.data() + p * steps_ * kPanelRows * 4; }
+    double scale(std::size_t p) const { return static_cast<double>(scales_.data()[p]); }
+    // |r| of a row, rounded up.
+    double residual(std::size_t row) const { return static_cast<double>(residuals_.data()[row]); }
+    // Over the panel: the greatest |r|, the greatest |y| and the least |x|^2, each rounded outward.
+    double worst_residual(std::size_t p) const { return static_cast<double>(bounds_.data()[3 * p]); }
+    double greatest_norm(std::size_t p) const { return static_cast<double>(bounds_.data()[3 * p + 1]); }
+    double least_square(std::size_t p) const { return static_cast<double>(bounds_.data()[3 * p + 2]); }
+
+    // Sections "screen.codes" u8, "screen.scales", "screen.residuals", "screen.bounds" f32.
+    void write(ContainerWriter& writer) const;
+    static DenseScreen open(const Container& container, std::size_t rows, std::size_t dim);
+    void ensure_all() const;
+    bool equals(const DenseScreen& other) const;
+
+  private:
+    bool usable() const;
+    std::size_t steps_ = 0;  // four dims each
+    Column<std::uint8_t> codes_;
+    Column<float> scales_;
+    Column<float> residuals_;
+    Column<float> bounds_;
+};
+
+// A batch of coded queries in tiles of six: the screen kernel's layout.
+struct CodedQueries {
+    CodedQueries(Matrix queries, const double* squares, Metric metric, std::size_t steps);
+
+    std::size_t tiles() const { return (scale.size() + kTileQueries - 1) / kTileQueries; }
+    const std::int8_t* tile(std::size_t t) const { return codes.data() + t * steps * kTileQueries * 4; }
+
+    std::size_t steps;
+    std::vector<std::int8_t> codes;
+    std::vector<std::int32_t> init;  // by query, padded to whole tiles
+    std::vector<double> scale;       // b
+    std::vector<double> inverse;     // 1 / b
+    std::vector<double> norm;        // |v|, rounded up
+    std::vector<double> residual;    // |t|, rounded up
+    std::vector<double> square;      // |q|^2
+};
+
+// What a search did; sums over its queries.
+struct DenseStats {
+    std::uint64_t screened = 0;  // rows compared in integers
+    std::uint64_t candidates = 0;
+    std::uint64_t settled = 0;  // rows scored in float64 after the screen
+    std::uint64_t plain = 0;    // queries that were scanned without the screen
+};
+
+// As dense_top_k, by the screen.
+std::vector<std::vector<Hit>> screened_top_k(Matrix rows, const double* squares, const DenseScreen& screen,
+                                             Matrix queries, const double* query_squares, Metric metric,
+                                             std::size_t k, std::size_t threads, const Kernels& kernels,
+                                             DenseStats& stats);
+
+}  // namespace gnomon

@@ -1,0 +1,82 @@
+// The integer screen, x86-64-v4 with VNNI: 64 rows by six queries are 24 accumulators, four row registers and
+// one broadcast. The loops that set and store the accumulators are unrolled too: GCC 12 spills all 24
+// otherwise (194 instead of 460 GOP/s).
+#include <immintrin.h>
+
+#include "kernels.hpp"
+
+namespace gnomon::avx512vnni {
+
+template <int kQueries>
+static void compare(__m512i (&sum)[kQueries][4], const std::int32_t* thresholds, std::int32_t* acc,
+                    std::uint64_t* masks) noexcept {
+#pragma GCC unroll 6
+    for (int q = 0; q < kQueries; ++q) {
+        const __m512i limit = _mm512_set1_epi32(thresholds[q]);
+        std::uint64_t mask = 0;
+#pragma GCC unroll 4
+        for (int z = 0; z < 4; ++z) {
+            _mm512_storeu_si512(
+                acc + static_cast<std::size_t>(q) * kPanelRows + static_cast<std::size_t>(z) * 16, sum[q][z]);
+            mask |= static_cast<std::uint64_t>(_mm512_cmpge_epi32_mask(sum[q][z], limit)) << (z * 16);
+        }
+        masks[q] = mask;
+    }
+}
+
+template <int kQueries>
+static void screen(const std::uint8_t* panel, const std::int8_t* queries, std::size_t steps,
+                   const std::int32_t* init, const std::int32_t* thresholds, std::int32_t* acc,
+                   std::uint64_t* masks) noexcept {
+    __m512i sum[kQueries][4];
+#pragma GCC unroll 6
+    for (int q = 0; q < kQueries; ++q)
+#pragma GCC unroll 4
+        for (int z = 0; z < 4; ++z) sum[q][z] = _mm512_set1_epi32(init[q]);
+    for (std::size_t s = 0; s < steps; ++s) {
+        const __m512i row0 = _mm512_loadu_si512(panel);
+        const __m512i row1 = _mm512_loadu_si512(panel + 64);
+        const __m512i row2 = _mm512_loadu_si512(panel + 128);
+        const __m512i row3 = _mm512_loadu_si512(panel + 192);
+        if (kQueries == 1) {  // bound by memory: the next panel lies behind this one
+            _mm_prefetch(reinterpret_cast<const char*>(panel + 4096), _MM_HINT_T0);
+            _mm_prefetch(reinterpret_cast<const char*>(panel + 4160), _MM_HINT_T0);
+            _mm_prefetch(reinterpret_cast<const char*>(panel + 4224), _MM_HINT_T0);
+            _mm_prefetch(reinterpret_cast<const char*>(panel + 4288), _MM_HINT_T0);
+        }
+        panel += kPanelRows * 4;
+#pragma GCC unroll 6
+        for (int q = 0; q < kQueries; ++q) {
+            std::int32_t word;
+            __builtin_memcpy(&word, queries + static_cast<std::size_t>(q) * 4, 4);
+            const __m512i query = _mm512_set1_epi32(word);
+            sum[q][0] = _mm512_dpbusd_epi32(sum[q][0], row0, query);
+            sum[q][1] = _mm512_dpbusd_epi32(sum[q][1], row1, query);
+            sum[q][2] = _mm512_dpbusd_epi32(sum[q][2], row2, query);
+            sum[q][3] = _mm512_dpbusd_epi32(sum[q][3], row3, query);
+        }
+        queries += kTileQueries * 4;
+    }
+    compare<kQueries>(sum, thresholds, acc, masks);
+}
+
+void dense_screen(const std::uint8_t* panel, const std::int8_t* queries, std::size_t steps,
+                  const std::int32_t* init, const std::int32_t* thresholds, std::size_t n, std::int32_t* acc,
+                  std::uint64_t* masks) noexcept {
+    switch (n) {
+        case 1:
+            return screen<1>(panel, queries, steps, init, thresholds, acc, masks);
+        case 2:
+            return screen<2>(panel, queries, steps, init, thresholds, acc, masks);
+        case 3:
+            return screen<3>(panel, queries, steps, init, thresholds, acc, masks);
+        case 4:
+            return screen<4>(panel, queries, steps, init, thresholds, acc, masks);
+        case 5:
+            return screen<5>(panel, queries, steps, init, thresholds, acc, masks);
+        default:
+            return screen<6>(panel, queries, steps, init, thresholds, acc, masks);
+    }
+}
+
+}  // namespace gnomon::avx512vnni
