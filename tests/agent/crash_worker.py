@@ -302,8 +302,20 @@ def run_hammer(place: Place, summary: Summary, rng: random.Random) -> None:
             summary.wrong.append(f"{name} ended {again} although nobody died")
 
 
+def warm_up(kind: str, folder: Path) -> None:
+    """Load once, before any fork, what every process would load again."""
+    if kind == "postgres":
+        import psycopg  # noqa: F401
+    place = Place("sqlite", [str(folder / "warm.db")], folder, -1)
+    with place.open_store() as store, place.runtime(store) as runtime:
+        place.dispatch(runtime, "warm")
+    place.effects.unlink()
+    place.answers.unlink()
+
+
 def campaign(what: str, runs: int, seed: int, folder: Path, ledger: list[str]) -> Summary:
     summary, rng = Summary(), random.Random(seed)
+    warm_up(ledger[0], folder)
     for run in range(runs):
         place = Place(ledger[0], ledger[1:], folder, run, 5 if what == "approvals" else 1)
         if what == "points":

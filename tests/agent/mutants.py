@@ -11,6 +11,7 @@ out the run on the unchanged source, for where the whole suite runs anyway.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import importlib.util
 import io
 import os
@@ -21,7 +22,9 @@ import traceback
 from dataclasses import dataclass
 from pathlib import Path
 
-import jsonschema_rs  # noqa: F401  (what every child would import again)
+import anyio.from_thread  # noqa: F401
+import hypothesis.stateful  # noqa: F401
+import jsonschema_rs  # noqa: F401  (all that every child would import again, except gnomon)
 import numpy  # noqa: F401
 import pytest
 
@@ -43,6 +46,10 @@ class Mutant:
     test: str
     because: str
 
+
+for optional in ("psycopg", "opentelemetry.trace", "tenacity", "rfc8785"):
+    with contextlib.suppress(ImportError):
+        importlib.import_module(optional)
 
 MUTANTS = (
     Mutant(
@@ -291,7 +298,10 @@ def outcome_of(tests: list[str], folder: Path) -> tuple[int, str]:
             sys.path.insert(0, str(folder))
             sys.dont_write_bytecode = True
             os.environ.update(
-                PYTHONPATH=str(folder), PYTHONDONTWRITEBYTECODE="1", GNOMON_CRASH_RUNS="0"
+                PYTHONPATH=str(folder),
+                PYTHONDONTWRITEBYTECODE="1",
+                PYTEST_DISABLE_PLUGIN_AUTOLOAD="1",
+                GNOMON_CRASH_RUNS="0",
             )
             paths = [f"{HERE / test}" for test in tests]
             with open(report, "w") as text, contextlib.redirect_stdout(text):

@@ -35,7 +35,7 @@ from gnomon.agent.context import assemble
 from gnomon.agent.context_parts import Passage
 from gnomon.agent.memory import Memory
 from gnomon.agent.memory_policy import MemoryPolicy
-from gnomon.agent.memory_tools import memory_tools
+from gnomon.agent.memory_toolset import memory_tools
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -173,6 +173,12 @@ def test_places_where_no_file_can_be(tmp_path, bad):
         SqliteOperationStore(tmp_path / bad)
 
 
+def test_a_lock_that_cannot_be_made(path):
+    Path(f"{path}-lock").mkdir()
+    with pytest.raises(StoreUnavailable, match="lock"):
+        SqliteOperationStore(path)
+
+
 def test_wrong_option_is_named(path):
     with pytest.raises(ValueError, match="store_arguments"):
         SqliteOperationStore(path, store_arguments="some")  # type: ignore[arg-type]

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .citations import citation_report, evidence_coverage
     from .compression import check_compression, compress_checked
     from .context import assemble
+    from .context_parts import Passage
     from .contract import Limits, Tool, ToolContract
     from .dispatch import Dispatched
     from .effects import ToolContext
@@ -48,8 +49,9 @@ if TYPE_CHECKING:
     from .jsonvalue import Bounds, canonicalize
     from .loop import EventLog, JsonlLog, run_agent, run_agent_async
     from .memory import Memory, MemorySession
-    from .memory_policy import MemoryPolicy, MemoryRefused
+    from .memory_policy import MemoryNotFound, MemoryPolicy, MemoryRefused
     from .memory_store import MemoryOperationStore
+    from .memory_toolset import memory_tools
     from .operations import (
         Operation,
         OperationEvent,
@@ -97,6 +99,7 @@ __all__ = [
     "Limits",
     "Looked",
     "Memory",
+    "MemoryNotFound",
     "MemoryOperationStore",
     "MemoryPolicy",
     "MemoryRefused",
@@ -109,6 +112,7 @@ __all__ = [
     "OperationRequest",
     "OperationStatus",
     "OperationStore",
+    "Passage",
     "PostgresOperationStore",
     "Problem",
     "Reconciler",
@@ -141,6 +145,7 @@ __all__ = [
     "event_from_json",
     "evidence_coverage",
     "loads_strict",
+    "memory_tools",
     "reduce_task",
     "replay",
     "run_agent",
@@ -180,6 +185,7 @@ _HOME = {
     "Limits": "contract",
     "Looked": "reconcile",
     "Memory": "memory",
+    "MemoryNotFound": "memory_policy",
     "MemoryOperationStore": "memory_store",
     "MemoryPolicy": "memory_policy",
     "MemoryRefused": "memory_policy",
@@ -192,6 +198,7 @@ _HOME = {
     "OperationRequest": "operations",
     "OperationStatus": "operations",
     "OperationStore": "operations",
+    "Passage": "context_parts",
     "PostgresOperationStore": "postgres_store",
     "Problem": "problems",
     "Reconciler": "reconcile",
@@ -224,6 +231,7 @@ _HOME = {
     "event_from_json": "events",
     "evidence_coverage": "citations",
     "loads_strict": "jsontext",
+    "memory_tools": "memory_toolset",
     "reduce_task": "reducer",
     "replay": "reducer",
     "run_agent": "loop",

@@ -46,14 +46,14 @@ class AsyncToolRuntime:
     >>> from gnomon.agent import Tool
     >>> async def ping(host):
     ...     return {"status": "succeeded", "host": host}
-    >>> schema = {"type": "object", "properties": {"host": {"type": "string"}},
-    ...           "required": ["host"]}
+    >>> text = {"type": "string"}
+    >>> schema = {"type": "object", "properties": {"host": text}, "required": ["host"]}
     >>> async def main():
     ...     tools = {"ping": Tool("ping", schema, 0, ping)}
     ...     async with AsyncToolRuntime(tools, max_risk=0) as runtime:
     ...         return await runtime.dispatch("ping", {"host": "a"}, "op-1")
     >>> asyncio.run(main())
-    {'status': 'succeeded', 'host': 'a'}
+    {'host': 'a', 'status': 'succeeded'}
     """
 
     def __init__(

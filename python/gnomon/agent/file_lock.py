@@ -34,7 +34,13 @@ class FileLock:
 
     def __init__(self, path: str) -> None:
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
-        self._fds = [os.open(f"{path}-{end}", flags, 0o600) for end in ("queue", "lock")]
+        self._fds: list[int] = []
+        try:
+            for end in ("queue", "lock"):
+                self._fds.append(os.open(f"{path}-{end}", flags, 0o600))
+        except OSError:
+            self._close_files()
+            raise
         self._state = threading.Lock()
         self._waiter: threading.Thread | None = None
         self._ask = threading.Semaphore(0)

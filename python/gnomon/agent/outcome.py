@@ -110,7 +110,7 @@ def outcome_of(
         result_truncated=cut,
         reason="result_too_large" if too_large else "",
     )
-    return Outcome(settlement, plain)
+    return Outcome(settlement, json.loads(canonical))  # as every replay reads it, to the letter
 
 
 def _parsed(tool: Tool, value: Any) -> tuple[dict[str, Any], bytes]:

@@ -123,7 +123,7 @@ class SqliteOperationStore(SqlOperationStore):
         connections: list[_Connection] = []
         with _opening:
             self._make_file()
-            self._file_lock = FileLock(self._path)
+            self._file_lock = self._make_lock()
         try:
             with self._explained("opened"):
                 for synchronous in ("FULL", "NORMAL", "NORMAL"):
@@ -158,6 +158,12 @@ class SqliteOperationStore(SqlOperationStore):
             pass
         except OSError as error:
             raise StoreUnavailable(f"the ledger {self._path!r} cannot be opened: {error}") from None
+
+    def _make_lock(self) -> FileLock:
+        try:
+            return FileLock(self._path)
+        except OSError as error:
+            raise StoreUnavailable(f"the ledger's lock cannot be opened: {error}") from None
 
     def _prepare(self) -> None:
         """Check that the file is ours, set its mode, and migrate: one process at a time."""
@@ -280,8 +286,7 @@ class SqliteOperationStore(SqlOperationStore):
     def purge_results(self, settled_before: float) -> int:
         """See OperationStore.purge_results. Empties the log too, so that nothing of them stays."""
         count = super().purge_results(settled_before)
-        with self.transaction():
-            pass  # waits for a writer of this process; the checkpoint itself needs no transaction
+        self._check()
         with self._thread_lock, self._explained("checkpointed"):
             self._durable.raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         return count
