@@ -1,4 +1,4 @@
-"""The bounded loop: document 000's contract, what goes wrong, reasons and citations."""
+"""The bounded loop: its contract, what goes wrong, reasons and citations."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def world() -> World:
     return World()
 
 
-# --- document 000 ---------------------------------------------------------------------------------
+# --- the contract ---------------------------------------------------------------------------------
 
 
 def document_loop(policy: Any, runtime: Any, state: Any, verify: Any, max_steps: int) -> Any:

@@ -1,4 +1,4 @@
-"""validate_arguments: document 000's answers and messages, strict JSON Schema beyond (V1 to V5)."""
+"""validate_arguments: the flat validator's answers, strict JSON Schema beyond (V1 to V5)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def problems_of(arguments: Any, schema: Any) -> list[tuple[str, str]]:
     return [(problem.path, problem.rule) for problem in caught.value.problems]
 
 
-# --- document 000 ---------------------------------------------------------------------------------
+# --- the flat validator --------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""Document 000's agent half: every assert of it, with names imported from gnomon.agent."""
+"""The examples that define the agent half: every assert of them, with gnomon.agent's names."""
 
 from __future__ import annotations
 

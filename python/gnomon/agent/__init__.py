@@ -1,9 +1,9 @@
 """Tools that never run twice: the agent half of gnomon.
 
-Document 000's names (`Tool`, `ToolRuntime`, `validate_arguments`, `reduce_task`, `run_agent`) on a
-durable ledger: an operation is recorded before its tool is called, its outcome is returned again
-for the same id, and an outcome that nobody knows waits for `reconcile` instead of another try.
-Document 002's trace gate is `validate` and `validate_trace`.
+`Tool`, `ToolRuntime`, `validate_arguments`, `reduce_task` and `run_agent` stand on a durable
+ledger: an operation is recorded before its tool is called, its outcome is returned again for the
+same id, and an outcome that nobody knows waits for `reconcile` instead of another try. The trace
+gate is `validate` and `validate_trace`.
 
 Names are imported on first use: `gnomon gate` needs no event loop and no database.
 """

@@ -1,4 +1,4 @@
-"""Evidence items, as document 002's output contract asks for them."""
+"""Evidence items: what a retrieval tool says of each passage that it found."""
 
 from __future__ import annotations
 

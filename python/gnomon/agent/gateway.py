@@ -1,7 +1,7 @@
 """What the loop asks of a runtime: `ToolRuntime`, `AsyncToolRuntime`, or any that can dispatch.
 
 A runtime of another make needs `dispatch(name, arguments, operation_id) -> dict` only. With a
-mapping `operations` of id to {"status", "result"}, as in document 000, its ledger can be read.
+mapping `operations` of id to {"status", "result"}, its ledger can be read.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Compiled schemas and document 000's argument check, behind one set of strict rules.
+"""Compiled schemas and the strict argument check, behind one set of rules.
 
 The validator itself is jsonschema-rs, told to stay offline and to run every pattern in linear time.
 What it is not asked to do is done around it: values are bounded and made plain before it sees them,
@@ -161,7 +161,7 @@ def compile_schema(
 def validate_arguments(arguments: Any, schema: Any) -> dict[str, Any]:
     """Validate arguments by a strict object schema and return a canonical deep copy.
 
-    Document 000's validator, with its messages wherever it can judge, and JSON Schema 2020-12 or
+    The flat validator, with its messages wherever it can judge, and JSON Schema 2020-12 or
     draft 7 beyond it. Raises ValidationError (a ValueError) for the arguments and SchemaError (a
     ValueError) for the schema; both carry `problems`.
 

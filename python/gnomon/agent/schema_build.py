@@ -74,7 +74,7 @@ def build_validators(
 
 
 def _check_argument_types(schema: dict[str, Any]) -> None:
-    """Every argument has a type, or another schema that gives it one (document 000)."""
+    """Every argument has a type, or another schema that gives it one."""
     for name, rules in schema.get("properties", {}).items():
         if rules is False or (isinstance(rules, dict) and _TYPE_GIVERS & rules.keys()):
             continue

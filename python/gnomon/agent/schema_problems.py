@@ -165,7 +165,7 @@ def _sentence(rule: str, kind: Any) -> tuple[str, str]:
 
 
 def document_error(arguments: dict[str, Any], schema: dict[str, Any]) -> str | None:
-    """Document 000's message for what it can judge, in its order; None for what it cannot.
+    """The flat validator's message for what it can judge, in its order; None for what it cannot.
 
     It judges required and unknown fields of the root, and the type and enum of flat properties.
     """
