@@ -178,6 +178,13 @@ def test_verdict_of_a_claim(required: bool, labels: list[str], verdict: str) -> 
     assert report["claims"][0]["id"] == "7"
 
 
+def test_none_stands_for_no_citation() -> None:
+    claims: list[dict[str, Any]] = [{"requires_citation": True, "citations": None}]
+    report, figures = citation_report(claims), gnomon.citation_report(claims)
+    assert {key: report[key] for key in figures} == figures  # type: ignore[literal-required]
+    assert report["claims"][0]["verdict"] == "uncited"
+
+
 def test_citations_may_be_objects_with_a_label() -> None:
     labelled = [{"label": "supported", "source_id": "d1"}, "unknown"]
     report = citation_report([{"requires_citation": True, "citations": labelled}])

@@ -50,8 +50,8 @@ def citation_report(claims: Iterable[Mapping[str, Any]]) -> CitationReport:
 
     A claim is a mapping with "requires_citation" (a bool), "citations" (one label per citation:
     "supported", "unsupported", "unknown", or a mapping that holds the label under "label"), and
-    optionally "id". The figures and ``labels`` count required claims only; ``optional_labels``
-    counts the others, so that a wrong citation nobody asked for is seen too.
+    optionally "id"; None stands for no citation. The figures and ``labels`` count required claims
+    only; ``optional_labels`` counts the others, so that a wrong citation nobody asked for is seen.
 
     ``verdict`` of a row: "supported" (some label supports, none speaks against), "unsupported",
     "mixed" (both), "unknown" (no label could be decided), "uncited" (a citation is required and
@@ -59,7 +59,9 @@ def citation_report(claims: Iterable[Mapping[str, Any]]) -> CitationReport:
     an unknown label is "supported" and still counts its unknown.
 
     Raises KeyError for a missing key, ValueError for another label, TypeError for a
-    "requires_citation" that is no bool or citations that are no list; each names the claim.
+    "requires_citation" that is no bool or citations that are no list; each names the claim. That is
+    stricter than ``gnomon.citation_report``, which takes any truth value and reads the labels of
+    required claims only; where both answer, the figures are equal.
 
     >>> report = citation_report([
     ...     {"requires_citation": True, "citations": ["supported", "unknown"]},
@@ -115,6 +117,8 @@ def _claim_row(claim: Mapping[str, Any], number: int) -> ClaimRow:
 
 
 def _labels(citations: Any, place: str) -> list[str]:
+    if citations is None:
+        return []
     if isinstance(citations, (str, bytes)) or not isinstance(citations, Sequence):
         raise TypeError(f"{place} must be a list of labels, got {citations!r}")
     labels: list[str] = []
