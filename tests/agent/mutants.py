@@ -129,12 +129,12 @@ MUTANTS = (
             (
                 "store_rules.py",
                 "    row = known(tx, operation_id)\n"
-                "    status = _cancelled_if_asked(row, settlement.status)\n",
+                "    status = row.settles_as(settlement.status)\n",
                 "    wish = vars(claim).get('later', {}).pop(operation_id, None)\n"
                 "    if wish is not None:\n"
                 "        insert(tx, wish.request, _S.IN_FLIGHT, attempt=1, owner=wish.owner)\n"
                 "    row = known(tx, operation_id)\n"
-                "    status = _cancelled_if_asked(row, settlement.status)\n",
+                "    status = row.settles_as(settlement.status)\n",
             ),
         ),
         KILLED_AT_EACH_POINT,

@@ -88,6 +88,17 @@ def test_refusals_by_policy_are_data(log: EffectLog, tmp_path: Path) -> None:
     assert log.count == 0
 
 
+def test_what_another_caller_has_under_the_id_is_not_shown(log: EffectLog, tmp_path: Path) -> None:
+    bridge = Bridge(runtime_of(tmp_path, sound_write(log)), "ann", "s")
+    operation_id = bridge.operation_id("write", {"project": "a"})
+    bridge.runtime.dispatch("write", {"project": "eve's"}, operation_id, principal="eve")
+    assert bridge.call("write", {"project": "a"}) == {
+        "status": "refused",
+        "reason": "operation_conflict",
+    }
+    assert log.count == 1
+
+
 def test_a_closed_runtime_is_no_answer(log: EffectLog, tmp_path: Path) -> None:
     runtime = runtime_of(tmp_path, sound_write(log))
     runtime.close()

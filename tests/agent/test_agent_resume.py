@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -295,3 +296,26 @@ def test_the_log_is_checked_before_anything_is_done(world: World) -> None:
         with pytest.raises(EventError):
             run_agent(lambda state: tool(), world.runtime, {}, never, 5, log=bad)  # type: ignore[arg-type]
     assert world.effects == []
+
+
+@pytest.mark.parametrize("number", range(1, 8))
+def test_what_another_caller_has_under_the_id_is_not_told(number: int) -> None:
+    """A policy may name any id; going on with its task shows it nobody else's operation."""
+    world = World(Durable())
+    theirs = {"status": "succeeded", "number": "zelda's"}
+    world.answers = [theirs]
+    world.runtime.dispatch("write", {"project": "zelda"}, "op1", principal="zelda")
+    seen: list[str] = []
+
+    def policy(state: dict[str, Any]) -> Any:
+        seen.append(json.dumps(state, default=str))
+        if len(seen) < 3:
+            return tool("write", "alpha", "op1")
+        return {"kind": "answer", "text": "done"}
+
+    log = DyingLog(number, after=True)
+    with suppress(Died):
+        run_agent(policy, world.runtime, {}, never, 9, log=log)
+    outcome = run_agent(policy, world.restart(), {}, never, 9, log=list(log))
+    assert "zelda" not in "".join(seen) + json.dumps(outcome, default=str)
+    assert world.effects == ["zelda"]

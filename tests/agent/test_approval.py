@@ -19,6 +19,7 @@ from gnomon.agent import (
     ToolRuntime,
     UnknownOperation,
 )
+from gnomon.agent.memory_store import MemoryOperationStore
 from gnomon.agent.operations import ApprovalStatus
 from ledgers import Ledger, SimClock
 
@@ -390,3 +391,32 @@ def test_a_risk_raised_after_a_proved_non_execution_needs_approval(ledger: Ledge
     assert low.dispatch("write", ALPHA, "op-1")["status"] == "not_executed"
     high = runtime_for(remote, store)
     assert ask(high)
+
+
+def test_more_requests_than_one_page_are_shown_and_expired(remote: Remote) -> None:
+    clock = SimClock()
+    runtime = runtime_for(remote, MemoryOperationStore(clock))
+    for number in range(1001):
+        ask(runtime, f"op-{number}")
+    assert len(runtime.approvals.pending("acme")) == 1001
+    clock.time += 60.0
+    assert len(runtime.approvals.expire()) == 1001
+
+
+def test_a_call_that_ran_meanwhile_is_no_mismatch(ledger: Ledger) -> None:
+    """Our claim loses to a changed contract, and before we ask anew that one was approved."""
+    remote, store = Remote(), ledger.open()
+    old = runtime_for(remote, store)
+    old.approvals.approve(ask(old), by="boss")
+    new = changed_contract(remote, store)
+    real = store.request_approval
+
+    def raced(*args: Any) -> Any:
+        store.request_approval = real
+        _, approval = real(*args)
+        new.approvals.approve(approval.approval_id, by="boss")
+        return real(*args)
+
+    store.request_approval = raced
+    assert new.dispatch("write", ALPHA, "op-1") == {"status": "succeeded", "number": 1}
+    assert remote.effects == ["alpha"]

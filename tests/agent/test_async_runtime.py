@@ -370,3 +370,17 @@ def test_sync_and_async_share_a_ledger(shared_ledger: Ledger, remote: AsyncRemot
 
     assert asyncio.run(main()) == first
     assert remote.effects == ["alpha"]
+
+
+@on_the_loop
+async def test_the_ledger_can_be_looked_at_after_the_end(
+    shared_ledger: Ledger, remote: AsyncRemote
+) -> None:
+    remote.answer = {"status": "unknown"}
+    async with remote.async_runtime(shared_ledger.open()) as runtime:
+        await runtime.dispatch("write", ALPHA, "op-1")
+    assert (await runtime.reconcile("op-1", "failed")).status.value == "failed"
+    assert await runtime.recover() == []
+    with pytest.raises(StoreClosed):
+        await runtime.dispatch("write", ALPHA, "op-1")
+    await runtime.aclose()

@@ -84,6 +84,24 @@ def test_an_interrupted_wait_gives_the_lock_back(path, monkeypatch):
         first.release()
 
 
+def test_a_wait_without_a_thread_keeps_no_place(path, monkeypatch):
+    with FileLock(path) as first, FileLock(path) as second, FileLock(path) as third:
+        assert first.acquire(1)
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", _no_thread_left)
+            with pytest.raises(RuntimeError, match="no thread"):
+                second.acquire(1)
+        first.release()
+        assert third.acquire(5)
+        third.release()
+        assert second.acquire(5)
+        second.release()
+
+
+def _no_thread_left(thread):
+    raise RuntimeError("no thread left")
+
+
 def test_a_killed_holder_leaves_nothing(path):
     child = os.fork()
     if child == 0:

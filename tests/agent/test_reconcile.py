@@ -16,7 +16,11 @@ from gnomon.agent import (
     ToolRuntime,
     UnknownOperation,
 )
-from ledgers import Ledger
+from gnomon.agent.attempts import Attempts
+from gnomon.agent.memory_store import MemoryOperationStore
+from gnomon.agent.observe import Observer
+from gnomon.agent.records import OperationStatus
+from ledgers import Ledger, SimClock, claim_for, outcome
 
 
 def open_operation(ledger: Ledger, remote: Remote | None = None, **more: Any) -> ToolRuntime:
@@ -194,3 +198,31 @@ def test_a_resolution_by_somebody_else_meanwhile_stands(ledger: Ledger) -> None:
 def test_retry_policies_are_checked(bad: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(bad))):
         RetryPolicy(**bad)
+
+
+def test_a_result_of_a_forgotten_id_does_not_end_the_heartbeat(ledger: Ledger) -> None:
+    clock = SimClock()
+    store = ledger.open(clock)
+    attempts = Attempts(store, Observer(str, tracer=False), 30.0, heartbeat=False)
+    late = store.claim(claim_for("op-late", owner=attempts.owner)).operation
+    store.settle("op-late", attempts.owner, 1, outcome(OperationStatus.NEEDS_RECONCILE))
+    store.resolve("op-late", outcome(OperationStatus.FAILED), "ops", {})
+    clock.time += 1.0
+    assert store.forget(clock.time) == 1
+    with pytest.raises(UnknownOperation):
+        attempts.settle(late, outcome(OperationStatus.SUCCEEDED))
+    attempts.start(store.claim(claim_for("op-live", owner=attempts.owner)).operation)
+    clock.time += 20.0
+    attempts.heartbeat()
+    assert store.get("op-live").lease_until == clock.time + 30.0
+    attempts.close()
+
+
+def test_an_error_in_a_heartbeat_does_not_end_the_heartbeats() -> None:
+    class Broken:
+        def heartbeat(self, *_: object) -> None:
+            raise OSError("disk")
+
+    attempts = Attempts(Broken(), Observer(str, tracer=False), 30.0, heartbeat=False)
+    attempts.start(MemoryOperationStore().claim(claim_for()).operation)
+    attempts.heartbeat()

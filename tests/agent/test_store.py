@@ -180,6 +180,16 @@ def test_proved_not_executed_may_be_claimed_again(store, clock):
     assert kinds(store) == expected
 
 
+def test_a_retry_starts_without_the_old_reference(store):
+    store.claim(claim_for())
+    assert store.set_remote_ref("op-1", "me", 1, "theirs-1")
+    store.settle("op-1", "me", 1, outcome(S.NOT_EXECUTED))
+    again = store.claim(claim_for(owner="you", retry_attempt=1))
+    assert again.won
+    assert again.operation.remote_ref is None
+    assert store.get("op-1").remote_ref is None
+
+
 def test_threads_retry_once(store):
     store.claim(claim_for())
     store.settle("op-1", "me", 1, outcome(S.NOT_EXECUTED))

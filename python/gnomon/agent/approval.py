@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from .errors import ApprovalError, UnknownOperation
 from .identity import check_name
 from .jsonvalue import canonicalize, digest
-from .operations import OperationStore, crash_point
+from .operations import OperationStore, all_operations, crash_point
 from .records import (
     Approval,
     ApprovalStatus,
@@ -166,8 +166,8 @@ class Approvals:
 
     def pending(self, tenant: str = "") -> list[ApprovalRequest]:
         """The tenant's requests that wait for a decision, expired ones left out."""
-        rows = self._store.list_operations(
-            statuses=[OperationStatus.AWAITING_APPROVAL], tenant=tenant
+        rows = all_operations(
+            self._store, statuses=[OperationStatus.AWAITING_APPROVAL], tenant=tenant
         )
         return list(self._shown(rows))
 
@@ -242,7 +242,10 @@ class Approvals:
         """Mark all approvals that are over; returns their operation ids. Dispatch checks by
         itself.
         """
-        return [row.operation_id for row in self._store.expire_approvals()]
+        expired: list[str] = []
+        while batch := self._store.expire_approvals():
+            expired += [row.operation_id for row in batch]
+        return expired
 
 
 def _why_undecided(approval: Approval) -> str:

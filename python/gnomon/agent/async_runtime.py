@@ -145,8 +145,9 @@ class AsyncToolRuntime:
     async def aclose(self) -> None:
         """See ToolRuntime.close."""
         await self._ledger(self._core.close)
-        if self._pool is not None:
-            self._pool.shutdown(wait=False)
+        pool, self._pool = self._pool, None  # a later look at the ledger makes a new one
+        if pool is not None:
+            pool.shutdown(wait=False)
 
     async def _ledger(self, call: Callable[[], T]) -> T:
         if not self._core.store.blocking:

@@ -91,6 +91,9 @@ class Attempts:
         try:
             settled = self._store.settle(row.operation_id, row.owner, row.attempt, settlement)
         except BaseException as error:
+            if isinstance(error, ValueError):  # refused for good, for example a forgotten id
+                self._unrecorded.pop((row.operation_id, row.attempt), None)
+                raise
             # Offered again with the next heartbeat: a settlement may be repeated without harm.
             self._unrecorded[row.operation_id, row.attempt] = (row, settlement)
             if isinstance(error, StoreUnavailable):
@@ -125,7 +128,7 @@ class Attempts:
             for key, (row, settlement) in list(self._unrecorded.items()):
                 if self.settle(row, settlement) is not None:
                     self._unrecorded.pop(key, None)
-        except StoreUnavailable as error:
+        except Exception as error:  # whatever it is, the next beat must come
             self._observer.emit("lease.failed", error=type(error).__name__, running=len(running))
 
     def close(self) -> None:

@@ -64,7 +64,8 @@ class Tool:
         model sees, and refused when a model sends them.
     limits : Limits
     effect : "read", "write" or "destructive"
-        What a call does to the world.
+        What a call does to the world. Say "read" only where a second call would do no harm: its
+        claims do not wait for the disk.
     idempotent : bool
         Whether a repeated call with the same arguments changes nothing more.
     approval : bool

@@ -10,7 +10,7 @@ from .core import RuntimeCore
 from .errors import InvalidTransition, ToolRefused
 from .identity import check_name
 from .jsonvalue import canonicalize, digest
-from .operations import OperationStore
+from .operations import OperationStore, all_operations
 from .records import (
     Operation,
     OperationEvent,
@@ -87,8 +87,7 @@ class Control(RuntimeCore):
             None,
         )
         changed, row = self.store.request_cancel(request, actor or request.principal or "caller")
-        mine = (row.request.tenant, row.request.principal) == (request.tenant, request.principal)
-        if not mine:
+        if not row.same_caller(request):
             raise ToolRefused("the operation belongs to another caller")
         if row.status in (_S.IN_FLIGHT, _S.NEEDS_RECONCILE):
             self.attempts.signal_cancel(operation_id)
@@ -207,14 +206,7 @@ class OperationsView(Mapping[str, "dict[str, Any]"]):
         return entry
 
     def __iter__(self) -> Iterator[str]:
-        after = ""
-        while True:
-            rows = self._store.list_operations(after=after, limit=1000)
-            for row in rows:
-                yield row.operation_id
-            if len(rows) < 1000:
-                return
-            after = rows[-1].operation_id
+        return (row.operation_id for row in all_operations(self._store))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

@@ -228,6 +228,8 @@ class Dispatch:
         if lost.reason is ClaimReason.EXISTS:
             return (yield from self._recorded(row))
         answer: Dispatched = yield from self._ask_approval()
+        if answer.status is not _S.AWAITING_APPROVAL:
+            return answer  # somebody decided, cancelled or ran it since our claim
         if lost.reason is ClaimReason.APPROVAL_MISMATCH:
             raise ApprovalMismatch(row.operation_id, answer.approval_id or "")
         answer.result.setdefault("reason", "approval_expired")

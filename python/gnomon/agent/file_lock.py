@@ -82,8 +82,13 @@ class FileLock:
     def _start_waiting(self) -> None:
         """A flock cannot be waited for with a limit, so a thread waits for it without one."""
         if self._waiter is None:
-            self._waiter = threading.Thread(target=self._wait, name="gnomon-lock", daemon=True)
-            self._waiter.start()
+            waiter = threading.Thread(target=self._wait, name="gnomon-lock", daemon=True)
+            try:
+                waiter.start()
+            except RuntimeError:  # no thread left: the place in the queue must not stay taken
+                fcntl.flock(self._fds[0], fcntl.LOCK_UN)
+                raise
+            self._waiter = waiter
         self._pending = True
         self._granted.clear()
         self._ask.release()

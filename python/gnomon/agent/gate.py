@@ -1,6 +1,6 @@
 """The trace gate: did a recorded run keep to its policy? A pure function of the trace.
 
-`validate` gives the documents' messages, `validate_trace` every finding with its rule, place and
+`validate` gives the messages of profile v1, `validate_trace` every finding with its rule, place and
 severity. Both give a verdict on any value whatever and take linear time. `rules_text` documents the
 rules; the `gnomon gate` command is the same for files.
 """
@@ -100,7 +100,7 @@ DEFAULT_POLICY = GatePolicy()
 
 
 def validate(trace: Any) -> list[str]:
-    """The documents' messages about a trace, in their order; empty for one that passes.
+    """The messages of profile v1 about a trace, in their order; empty for one that passes.
 
     >>> validate({"policy": {}, "steps": {}, "result": {}})
     ['steps must be a list']
@@ -111,7 +111,7 @@ def validate(trace: Any) -> list[str]:
 def validate_trace(
     trace: Any, policy: GatePolicy = DEFAULT_POLICY, *, profile: str | None = None
 ) -> list[TraceFinding]:
-    """Every finding about a trace, the documents' first.
+    """Every finding about a trace, those of profile v1 first.
 
     In profile v1 the findings of severity "error" are exactly what `validate` says (and canaries,
     if the policy lists some); ``profile`` overrides the policy's.

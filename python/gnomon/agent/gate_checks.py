@@ -1,4 +1,4 @@
-"""What the gate sees beyond the documents' rules: consistency, and the further keys of profile v2.
+"""What the gate sees beyond profile v1: consistency, and the further keys of profile v2.
 
 Each check reads the `Facts` of `gate_core.judge`, adds findings, and takes linear time.
 """
@@ -158,7 +158,7 @@ def declared(facts: Facts) -> None:
 
 
 def evidence_sources(facts: Facts) -> None:
-    """The output contract of the documents: where evidence came from, in which version."""
+    """The output contract of evidence: where evidence came from, in which version."""
     for place, item in _items(facts):
         missing = [key for key in _SOURCE_KEYS if item.get(key) in (None, "")]
         if missing:

@@ -1,7 +1,7 @@
-"""The documents' trace rules, in their order and with their messages, in linear time.
+"""The trace rules of profile v1, in their order and with their messages, in linear time.
 
-Where the documents' program crashes or is misled (evidence that is no list, unhashable values,
-NaN, integers too large for a float, rounded sums) there is a finding instead.
+What a naive reading crashes on or is misled by (evidence that is no list, unhashable values, NaN,
+integers too large for a float, rounded sums) is a finding.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def is_names(value: Any) -> bool:
 
 
 def judge(trace: Any) -> Facts:
-    """Apply the documents' rules to a trace, which may be any Python value."""
+    """Apply the rules of profile v1 to a trace, which may be any Python value."""
     facts = Facts(trace)
     if not isinstance(trace, dict):
         facts.add("G101", "", "trace root must be an object")

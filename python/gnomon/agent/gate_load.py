@@ -1,8 +1,8 @@
 """Traces out of files: bounded, strict about what JSON text may say, never a traceback.
 
-A text that is no JSON, not UTF-8, too large or too deep is unreadable. A text that the documents'
-program reads although two readers may understand it differently (a key twice, NaN, 1e999) is judged
-as that program reads it, with a finding of rule G105 on top.
+A text that is no JSON, not UTF-8, too large or too deep is unreadable. A text that Python's json
+reads although two readers may understand it differently (a key twice, NaN, 1e999) is judged as
+Python reads it, with a finding of rule G105 on top.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ def exit_code(judged: Sequence[Judged]) -> int:
 
 
 def as_text(judged: Sequence[Judged]) -> str:
-    """The documents' lines; with more than one trace each names its trace.
+    """The lines for people; with more than one trace each names its trace.
 
     >>> print(as_text([Judged("t.json", "passed")]), end="")
     trace passed: t.json

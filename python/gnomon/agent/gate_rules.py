@@ -1,7 +1,7 @@
 """The rules of the trace gate: stable ids, what they ask, and how bad a breach is in each profile.
 
-Profile v1 is the documents' trace format: its errors are exactly those of the documents' program,
-and all that the gate sees beyond them is a warning. Profile v2 asks for more keys and makes the
+Profile v1 is the plain trace format with a fixed list of errors, and all that the gate sees beyond
+them is a warning. Profile v2 asks for more keys and makes the
 consistency rules errors. A policy file changes the severity of any rule by its id or name.
 """
 

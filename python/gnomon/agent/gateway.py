@@ -39,6 +39,10 @@ class Gateway:
         self._store = getattr(core, "store", None)
         self._operations = getattr(core, "operations", None)
         self._registry = getattr(core, "registry", None)
+        settings = getattr(core, "settings", None)
+        self._caller = tuple(
+            self._options.get(name, getattr(settings, name, "")) for name in ("tenant", "principal")
+        )
         self.redactor: Redactor = getattr(core, "redactor", None) or Redactor()
         tools = getattr(core, "tools", None)
         self._tools: Mapping[str, Any] | None = tools if isinstance(tools, Mapping) else None
@@ -86,10 +90,15 @@ class Gateway:
         return redactor.for_call(arguments)
 
     def look(self, operation_id: str) -> Record | None:
-        """The ledger's record, or None where there is none, or no ledger to look into."""
+        """The ledger's record, or None where there is none, or no ledger to look into.
+
+        What another caller has under the id is not shown: a policy may name any id.
+        """
         if self._store is not None:
             row = self._store.get(operation_id)
-            return None if row is None else _record(row)
+            if row is None or (self.is_ours and not self._is_mine(row.request)):
+                return None
+            return _record(row)
         if isinstance(self._operations, Mapping):
             entry = self._operations.get(operation_id)
             if isinstance(entry, Mapping):
@@ -101,6 +110,9 @@ class Gateway:
                     entry.get("arguments"),
                 )
         return None
+
+    def _is_mine(self, request: OperationRequest) -> bool:
+        return (request.tenant, request.principal) == self._caller
 
     def dispatch(self, name: Any, arguments: Any, operation_id: Any, admit: Admit) -> Any:
         """The runtime's answer (awaitable for an asynchronous one).

@@ -81,7 +81,7 @@ def run_agent(
         first outcome that nobody knows), "budget_exhausted" (with ``exhausted``, the first
         dimension without room), "failed", "awaiting_approval" (with ``approval_id``) or
         "cancelled". ``events``: candidate and result of each round. ``state``. ``reason``: one of
-        the documents' eight terminal reasons. ``task``: the state of `reduce_task`. ``unsettled``:
+        the eight terminal reasons. ``task``: the state of `reduce_task`. ``unsettled``:
         operations whose effect is unknown. ``usage``, ``log``, and ``trace`` for the gate.
 
     Raises ValueError for a candidate or tool result that is malformed, TypeError or ValueError for

@@ -11,6 +11,7 @@ from .errors import InvalidTransition, StoreClosed, UnknownOperation
 from .memory_approvals import MemoryApprovals, changed
 from .operations import crash_point
 from .records import (
+    RESOLVED,
     TERMINAL,
     TRANSITIONS,
     Claim,
@@ -25,7 +26,6 @@ from .records import (
 )
 
 _S = OperationStatus
-_RESOLVED = frozenset({_S.SUCCEEDED, _S.FAILED, _S.NOT_EXECUTED})
 _NO_RESULT: dict[str, Any] = {
     "result_json": None,
     "result_digest": "",
@@ -137,6 +137,7 @@ class MemoryOperationStore(MemoryApprovals):
                 attempt=row.attempt + 1,
                 owner=claim.owner,
                 lease_until=now + claim.lease_seconds,
+                remote_ref=None,
                 updated_at=now,
                 **_NO_RESULT,
             )
@@ -162,7 +163,7 @@ class MemoryOperationStore(MemoryApprovals):
         """See OperationStore.settle."""
         with self._transaction() as now:
             row = self._row(operation_id)
-            status = _cancelled_if_asked(row, settlement.status)
+            status = row.settles_as(settlement.status)
             if (row.owner, row.attempt) == (owner, attempt):
                 if row.status is _S.IN_FLIGHT or (
                     row.status is _S.NEEDS_RECONCILE and status is not _S.NEEDS_RECONCILE
@@ -245,12 +246,12 @@ class MemoryOperationStore(MemoryApprovals):
         """See OperationStore.resolve."""
         with self._transaction() as now:
             row = self._row(operation_id)
-            if settlement.status not in _RESOLVED:
+            if settlement.status not in RESOLVED:
                 raise InvalidTransition(operation_id, row.status.value, settlement.status.value)
             if row.status is not _S.NEEDS_RECONCILE:
                 return SettleResult(False, row)
             crash_point("in_settle_tx")
-            status = _cancelled_if_asked(row, settlement.status)
+            status = row.settles_as(settlement.status)
             row = self._outcome(
                 row, status, settlement, "reconciled", actor, now, evidence=dict(evidence)
             )
@@ -265,11 +266,7 @@ class MemoryOperationStore(MemoryApprovals):
                     request, _S.CANCELLED, created_at=now, updated_at=now, settled_at=now
                 )
                 return SettleResult(True, self._put(row, "cancelled", actor))
-            same = (row.request.tenant, row.request.principal) == (
-                request.tenant,
-                request.principal,
-            )
-            if not same or row.status in TERMINAL:
+            if not row.same_caller(request) or row.status in TERMINAL:
                 return SettleResult(False, row)
             if row.status in (_S.IN_FLIGHT, _S.NEEDS_RECONCILE):
                 if row.cancel_requested_at is not None:
@@ -353,9 +350,3 @@ class MemoryOperationStore(MemoryApprovals):
     def close(self) -> None:
         """See OperationStore.close."""
         self._locked.close()
-
-
-def _cancelled_if_asked(row: Operation, status: OperationStatus) -> OperationStatus:
-    if status is _S.NOT_EXECUTED and row.cancel_requested_at is not None:
-        return _S.CANCELLED
-    return status

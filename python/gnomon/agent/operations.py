@@ -4,15 +4,15 @@ The promise that everything here serves: for one operation id ``tool.execute`` i
 once, over all processes and machines that share the store. A store keeps it by two rules:
 
 1. every method below is one atomic transaction: concurrent callers see all of it or nothing;
-2. ``claim`` returns ``won=True`` only after the claim is durable, to exactly one caller per
-attempt.
+2. ``claim`` returns ``won=True`` only after the claim is durable (where ``Claim.durable`` asks for
+it), to exactly one caller per attempt.
 
 Time is the store's own clock (``now``), so that leases and expiries of several machines agree.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 from .records import (
@@ -51,6 +51,7 @@ __all__ = [
     "OperationStore",
     "SettleResult",
     "Settlement",
+    "all_operations",
     "crash_point",
 ]
 
@@ -82,12 +83,13 @@ class OperationStore(Protocol):
         """Make the row IN_FLIGHT for ``claim.owner``, or change nothing.
 
         In one transaction: the conditions of ``Claim``, a row with attempt + 1, owner and
-        ``lease_until = now + lease_seconds``, result fields cleared, the approval CONSUMED with
-        ``consumed_at``, and event "dispatched". The row's tenant, principal, tool and args_digest
-        must equal the request's, and ``cancel_requested_at`` must be empty; else the claim is lost
-        with EXISTS. An approval found expired makes the row and the approval EXPIRED (event
-        "expired"). A commit whose outcome is unknown is settled by reading the row back: owner and
-        attempt tell. Calls ``crash_point("in_claim_tx")`` after the last write, before the commit.
+        ``lease_until = now + lease_seconds``, result fields and remote_ref cleared, the approval
+        CONSUMED with ``consumed_at``, and event "dispatched". The row's tenant, principal, tool and
+        args_digest must equal the request's, and ``cancel_requested_at`` must be empty; else the
+        claim is lost with EXISTS. An approval found expired makes the row and the approval EXPIRED
+        (event "expired"). A commit whose outcome is unknown is settled by reading the row back: a
+        token of this very call tells. Calls ``crash_point("in_claim_tx")`` after the last write,
+        before the commit.
         """
         ...
 
@@ -220,6 +222,23 @@ class OperationStore(Protocol):
     def close(self) -> None:
         """Release files and connections; closing twice is allowed."""
         ...
+
+
+def all_operations(
+    store: OperationStore,
+    *,
+    statuses: Iterable[OperationStatus] | None = None,
+    tenant: str | None = None,
+) -> Iterator[Operation]:
+    """All rows that ``list_operations`` gives, a thousand at a time."""
+    wanted = None if statuses is None else tuple(statuses)
+    after = ""
+    while True:
+        rows = store.list_operations(statuses=wanted, tenant=tenant, after=after, limit=1000)
+        yield from rows
+        if len(rows) < 1000:
+            return
+        after = rows[-1].operation_id
 
 
 #: Names that ``crash_point`` is called with, in the order of one dispatch, then those of an

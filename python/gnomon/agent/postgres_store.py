@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import store_schema as schema_text
 from . import store_sql as sql
-from .errors import StoreClosed, StoreUnavailable
+from .errors import StoreUnavailable
 from .store_base import CommitUnknown, Rows, SqlOperationStore, StoreArguments
 from .store_sql import Dialect, Parameters, Row, Transaction
 
@@ -73,11 +73,12 @@ class _Texts:
 class PostgresOperationStore(SqlOperationStore):
     """The ledger for several machines: tables in one schema of a PostgreSQL database.
 
-    A claim is committed with ``synchronous_commit`` "on" at least, whatever the session's default;
-    an outcome with "off": a server crash may lose it, and then the operation needs reconciliation.
-    With failover, the promise holds only as far as ``synchronous_standby_names`` makes the standby
-    wait. Times are the server's, so all machines agree on leases. Needs PostgreSQL 12 or newer and
-    the extra ``gnomon[postgres]``.
+    A claim is committed with ``synchronous_commit`` "on" at least, whatever the session's default,
+    but "off" for a tool of effect "read", which may then start again after a server crash. An
+    outcome is committed with "off": a server crash may lose it, and then the operation needs
+    reconciliation. With failover, the promise holds only as far as ``synchronous_standby_names``
+    makes the standby wait. Times are the server's, so all machines agree on leases. Needs
+    PostgreSQL 12 or newer and the extra ``gnomon[postgres]``.
 
     Parameters
     ----------
@@ -134,8 +135,6 @@ class PostgresOperationStore(SqlOperationStore):
         self._clock = clock
         self._timeout = timeout
         self._settle_durable = settle_durable
-        self._pid = os.getpid()
-        self._open = True
         self._free = threading.Semaphore(max_connections)
         self._idle: list[psycopg.Connection[Row]] = []
         self._idle_lock = threading.Lock()
@@ -184,14 +183,6 @@ class PostgresOperationStore(SqlOperationStore):
             tx.change(f'CREATE SCHEMA "{self._schema}"', {})
         if not self._has_versions(tx.rows):
             tx.change(schema_text.SCHEMA_TABLE, {})
-
-    def _check(self) -> None:
-        if os.getpid() != self._pid:
-            raise StoreUnavailable(
-                "this ledger was opened before a fork; open it again in the child process"
-            )
-        if not self._open:
-            raise StoreClosed("the ledger was closed; open a new one")
 
     @contextmanager
     def _connection(self) -> Iterator[psycopg.Connection[Row]]:

@@ -34,6 +34,9 @@ class OperationStatus(str, Enum):
 _S = OperationStatus
 TERMINAL = frozenset({_S.SUCCEEDED, _S.FAILED, _S.DENIED, _S.CANCELLED})
 
+#: States that ``resolve`` may bring.
+RESOLVED = frozenset({_S.SUCCEEDED, _S.FAILED, _S.NOT_EXECUTED})
+
 #: States from which an approval may be asked for: nothing runs, and nothing was executed.
 MAY_ASK = frozenset({_S.AWAITING_APPROVAL, _S.APPROVED, _S.EXPIRED, _S.NOT_EXECUTED})
 
@@ -132,16 +135,27 @@ class Operation:
     updated_at: float = 0.0
     settled_at: float | None = None
 
+    def settles_as(self, status: OperationStatus) -> OperationStatus:
+        """The state that an outcome brings: NOT_EXECUTED is CANCELLED where that was asked for."""
+        if status is _S.NOT_EXECUTED and self.cancel_requested_at is not None:
+            return _S.CANCELLED
+        return status
+
     @property
     def operation_id(self) -> str:
         """The id that the row stands under."""
         return self.request.operation_id
 
+    def same_caller(self, other: OperationRequest) -> bool:
+        """Whether the row is of this tenant and principal."""
+        mine = self.request
+        return (mine.tenant, mine.principal) == (other.tenant, other.principal)
+
     def same_request(self, other: OperationRequest) -> bool:
         """Whether the row is of this tenant, principal, tool and arguments."""
-        mine = self.request
-        if (mine.tenant, mine.principal) != (other.tenant, other.principal):
+        if not self.same_caller(other):
             return False
+        mine = self.request
         return mine.tool == "" or (mine.tool, mine.args_digest) == (other.tool, other.args_digest)
 
 

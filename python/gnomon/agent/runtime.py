@@ -26,7 +26,9 @@ class ToolRuntime(Control):
     For one operation id ``tool.execute`` is started at most once, over all threads, processes and
     machines that share ``store``: ``in_flight`` is recorded before the call, a recorded outcome is
     returned again, and whatever leaves the outcome open (timeout, exception, unknown or invalid
-    result, a lost process) ends in ``needs_reconcile``, which only ``reconcile`` leaves.
+    result, a lost process) ends in ``needs_reconcile``, which only ``reconcile`` and a late result
+    of that same attempt leave. A power cut may let a tool of effect "read" start once more, because
+    its claims do not wait for the disk.
 
     Parameters
     ----------
@@ -139,9 +141,7 @@ class ToolRuntime(Control):
     def dispatch_detail(
         self, name: str, arguments: Any, operation_id: str, **options: Any
     ) -> Dispatched:
-        """As ``dispatch``, with how the answer came about: state, whether the tool ran,
-        attempts.
-        """
+        """As ``dispatch``, and how the answer came about: state, whether the tool ran, attempts."""
         with self.observer.span(name, operation_id) as span:
             done = self._drive(self.steps(name, arguments, operation_id, **options))
             span.outcome(done.status.value, done.executed, done.attempts)

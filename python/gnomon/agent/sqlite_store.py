@@ -13,7 +13,7 @@ from typing import Any
 
 from . import store_schema as schema
 from . import store_sql as sql
-from .errors import StoreClosed, StoreUnavailable
+from .errors import StoreUnavailable
 from .file_lock import FileLock, network_file_system
 from .store_base import CommitUnknown, Rows, SqlOperationStore, StoreArguments
 from .store_sql import Parameters, Row, Transaction
@@ -59,7 +59,8 @@ class _Connection:
 class SqliteOperationStore(SqlOperationStore):
     """The embedded ledger: one file in write-ahead-log mode, and two lock files beside it.
 
-    A claim is committed with ``synchronous=FULL``: one fsync, and no power cut can lose it. The
+    A claim is committed with ``synchronous=FULL``: one fsync, and no power cut can lose it. Only
+    claims of tools of effect "read" are not: a power cut may let such a tool start again. The
     outcome is committed with ``NORMAL``: no fsync; a power cut may lose it, and then the operation
     needs reconciliation, which is safe. Every 2000 pages the log is copied into the file, within
     the commit of an outcome.
@@ -114,7 +115,6 @@ class SqliteOperationStore(SqlOperationStore):
         self._clock = clock
         self._timeout = timeout
         self._settle_durable = settle_durable
-        self._pid = os.getpid()
         self._open = False
         self._thread_lock = threading.Lock()
         self._read_lock = threading.Lock()
@@ -210,14 +210,6 @@ class SqliteOperationStore(SqlOperationStore):
             f"another process has been writing to {self._path!r} for {self._timeout:g} s; nothing "
             "was changed, try again"
         )
-
-    def _check(self) -> None:
-        if os.getpid() != self._pid:
-            raise StoreUnavailable(
-                "this ledger was opened before a fork; open it again in the child process"
-            )
-        if not self._open:
-            raise StoreClosed("the ledger was closed; open a new one")
 
     @contextmanager
     def _explained(self, what: str) -> Iterator[None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,7 +15,7 @@ from . import store_rules as rules
 from . import store_schema as schema
 from . import store_sql as sql
 from . import store_upkeep as upkeep
-from .errors import StoreUnavailable
+from .errors import StoreClosed, StoreUnavailable
 from .records import (
     Approval,
     Claim,
@@ -48,6 +49,8 @@ class SqlOperationStore(ABC):
         if store_arguments not in ("full", "digest"):
             raise ValueError(f"store_arguments must be 'full' or 'digest', got {store_arguments!r}")
         self._digest_only = store_arguments == "digest"
+        self._pid = os.getpid()
+        self._open = True
 
     @property
     def digest_only(self) -> bool:
@@ -68,6 +71,15 @@ class SqlOperationStore(ABC):
 
         `durable` True returns only when a power cut cannot lose the commit any more.
         """
+
+    def _check(self) -> None:
+        """Raise where the ledger cannot be used: in a forked child, and after close."""
+        if os.getpid() != self._pid:
+            raise StoreUnavailable(
+                "this ledger was opened before a fork; open it again in the child process"
+            )
+        if not self._open:
+            raise StoreClosed("the ledger was closed; open a new one")
 
     @abstractmethod
     def _has_versions(self, rows: Rows) -> bool:

@@ -15,6 +15,7 @@ from . import store_sql as sql
 from .errors import InvalidTransition, StoreUnavailable, UnknownOperation
 from .operations import crash_point
 from .records import (
+    RESOLVED,
     TERMINAL,
     TRANSITIONS,
     Claim,
@@ -29,7 +30,6 @@ from .records import (
 from .store_sql import Transaction
 
 _S = OperationStatus
-_RESOLVED = frozenset({_S.SUCCEEDED, _S.FAILED, _S.NOT_EXECUTED})
 
 
 def must(count: int, operation_id: str) -> None:
@@ -212,12 +212,6 @@ def expire(tx: Transaction, row: Operation, approval_id: str) -> None:
     move(tx, row, _S.EXPIRED, "expired", "clock", approval_id=approval_id)
 
 
-def _cancelled_if_asked(row: Operation, status: OperationStatus) -> OperationStatus:
-    if status is _S.NOT_EXECUTED and row.cancel_requested_at is not None:
-        return _S.CANCELLED
-    return status
-
-
 def _outcome(
     tx: Transaction,
     row: Operation,
@@ -227,7 +221,7 @@ def _outcome(
     **data: Any,
 ) -> Operation:
     """Write the outcome of the row's attempt with its event; the row as it is then."""
-    status = _cancelled_if_asked(row, settlement.status)
+    status = row.settles_as(settlement.status)
     if status not in TRANSITIONS[row.status]:
         raise InvalidTransition(row.operation_id, row.status.value, status.value)
     if kind == "settled" and status is _S.CANCELLED:
@@ -254,7 +248,7 @@ def settle(
 ) -> SettleResult:
     """OperationStore.settle: the outcome that the owner of the attempt brings."""
     row = known(tx, operation_id)
-    status = _cancelled_if_asked(row, settlement.status)
+    status = row.settles_as(settlement.status)
     if (row.owner, row.attempt) == (owner, attempt):
         late = row.status is _S.NEEDS_RECONCILE and status is not _S.NEEDS_RECONCILE
         if row.status is _S.IN_FLIGHT or late:
@@ -286,7 +280,7 @@ def resolve(
 ) -> SettleResult:
     """OperationStore.resolve: the outcome that a reconciler or an operator found."""
     row = known(tx, operation_id)
-    if settlement.status not in _RESOLVED:
+    if settlement.status not in RESOLVED:
         raise InvalidTransition(operation_id, row.status.value, settlement.status.value)
     if row.status is not _S.NEEDS_RECONCILE:
         return SettleResult(False, row)

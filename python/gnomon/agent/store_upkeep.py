@@ -50,9 +50,7 @@ def request_cancel(tx: Transaction, request: OperationRequest, actor: str) -> Se
         event(tx, new, "cancelled", actor, _S.CANCELLED)
         return SettleResult(True, new)
     row = known(tx, operation_id)
-    mine, theirs = row.request, request
-    same = (mine.tenant, mine.principal) == (theirs.tenant, theirs.principal)
-    if not same or row.status in TERMINAL:
+    if not row.same_caller(request) or row.status in TERMINAL:
         return SettleResult(False, row)
     if row.status in _UNDER_WAY:
         wish = {"operation_id": operation_id, "now": tx.now}

@@ -1,4 +1,4 @@
-"""A run's trace, in the documents' format with the further keys of profile v2, from its event log.
+"""A run's trace, in the format of profile v1 with the further keys of v2, from its event log.
 
 `trace_of` is a pure function: the same log gives the same trace. What never started (refused,
 invalid, not executed) is no step; it stands in ``result.denied`` or ``result.rejected``.
@@ -200,7 +200,7 @@ class _Trace:
         used = sorted({step["tool"] for step in self.steps if step["tool"]})
         seen = [*(self.scopes if scopes is None else scopes), LEDGER_SCOPE]
         policy: dict[str, Any] = {
-            # The documents' format has no word for "no limit" and none for 0.
+            # Profile v1 has no word for "no limit" and none for 0.
             "max_steps": max(1, int(limits.get("steps", INTEGER_MAX))),
             "max_tokens": max(1, int(limits.get("tokens", INTEGER_MAX))),
             "allowed_tools": used if tools is None else list(tools),

@@ -50,11 +50,6 @@ class Worker:
         finally:
             self._slot.release()
 
-    @property
-    def ended(self) -> Returned | Raised | None:
-        """What the tool did, once it ended."""
-        return self._ended
-
     def abandon(self) -> Returned | Raised | None:
         """Stop waiting; what the tool did, if it had ended before."""
         with self._lock:

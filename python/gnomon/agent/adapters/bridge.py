@@ -12,6 +12,7 @@ import anyio.to_thread
 from ..async_runtime import AsyncToolRuntime
 from ..contract import Tool
 from ..control import Control
+from ..dispatch import Call
 from ..errors import ConcurrencyLimit
 from ..identity import derive_operation_id
 from ..jsontext import loads_strict
@@ -112,7 +113,8 @@ class Bridge:
 
         Besides the answers of ``dispatch`` there is "refused": nothing was executed, and
         ``reason`` says why ("invalid_arguments" with ``problems``, "not_permitted",
-        "unknown_tool"). A tool that raised is "needs_reconcile".
+        "unknown_tool", "busy", "operation_conflict" where another request has the id). A tool that
+        raised is "needs_reconcile".
 
         Raises StoreUnavailable and StoreClosed, after which nobody can tell; and what is no
         Exception (a cancellation), which the ledger has recorded.
@@ -126,7 +128,7 @@ class Bridge:
         try:
             return self.runtime.dispatch(name, arguments, operation_id, **options)
         except Exception as error:
-            return self._explained(error, name, operation_id)
+            return self._explained(error, name, arguments, operation_id)
 
     async def acall(self, name: str, arguments: Any) -> dict[str, Any]:
         """As ``call``, without blocking the event loop."""
@@ -139,7 +141,7 @@ class Bridge:
         try:
             return await self.runtime.dispatch(name, arguments, operation_id, **options)
         except Exception as error:
-            look = partial(self._explained, error, name, operation_id)
+            look = partial(self._explained, error, name, arguments, operation_id)
             return await anyio.to_thread.run_sync(look)
 
     async def acall_text(self, name: str, text: str | bytes) -> dict[str, Any]:
@@ -153,10 +155,16 @@ class Bridge:
             return _invalid(error)
         return await self.acall(name, arguments)
 
-    def _explained(self, error: Exception, name: str, operation_id: str) -> dict[str, Any]:
+    def _explained(
+        self, error: Exception, name: str, arguments: Any, operation_id: str
+    ) -> dict[str, Any]:
         """The ledger says whether the tool was started; the exception's type does not."""
         row = self.control.operation(operation_id)
         if row is not None:
+            call = Call(name, arguments, operation_id, self.principal, self.tenant)
+            request = self.control.bare_request(call)
+            if request is None or not row.same_request(request):  # what stands there is not ours
+                return {"status": "refused", "reason": "operation_conflict"}
             return recorded_answer(row, self.control.store.now())
         if isinstance(error, ValidationError):
             return _invalid(error)
