@@ -247,6 +247,7 @@ class RuntimeCore:
         )
 
     def _settle_late(self, prepared: Prepared, row: Operation, ran: Returned | Raised) -> None:
+        self.attempts.ended(row)
         outcome = prepared.entry.outcome(ran, row.operation_id, prepared.arguments)
         self.observer.emit(
             "operation.late_result",

@@ -239,7 +239,7 @@ class Dispatch:
         """One won claim to its recorded outcome; an abandoned tool keeps the slot."""
         core, prepared = self.core, self.prepared
         running = core.attempts.start(row)
-        called = False
+        called = abandoned = False
         try:
             try:
                 crash_point("after_claim")
@@ -257,7 +257,8 @@ class Dispatch:
                     called = True
                     ran: Ran = yield run
                     self.executed = self.executed or not isinstance(ran, NotStarted)
-                    if isinstance(ran, (TimedOut, Raised)) and ran.abandoned:
+                    abandoned = isinstance(ran, (TimedOut, Raised)) and ran.abandoned
+                    if abandoned:
                         slot = Slot()
                     crash_point("after_return")
                     outcome = prepared.entry.outcome(ran, row.operation_id, prepared.arguments)
@@ -271,6 +272,8 @@ class Dispatch:
             settled = yield Do(core.attempts.settle, (row, outcome.settlement))
             crash_point("after_settle")
         finally:
+            if not abandoned:
+                core.attempts.ended(row)
             core.attempts.finish(running)
         if settled is None:
             return row, core.not_recorded(row, outcome), slot
