@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -248,3 +250,56 @@ def test_replay_of_much_evidence_takes_linear_time() -> None:
         return time.process_time() - begin
 
     assert min(seconds(16_000) for _ in range(2)) < 8 * min(seconds(4_000) for _ in range(3))
+
+
+def test_process_that_stood_still_past_its_lease_does_not_start_the_tool(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    effects: list[str] = []
+
+    def act(p: str) -> dict[str, Any]:
+        effects.append(p)
+        return {"status": "succeeded"}
+
+    now = [1000.0]
+    store = MemoryOperationStore(clock=lambda: now[0])
+    other = ToolRuntime(write_tool(act), 1, store)
+    moved = threading.local()
+
+    def stand_still(name: str) -> None:
+        if name == "before_call" and not getattr(moved, "done", False):
+            moved.done = True
+            now[0] += 5
+            time.sleep(0.3)
+            assert [row.operation_id for row in other.recover()] == ["op"]
+            other.reconcile("op", "not_executed")
+            assert other.dispatch("write", CALL, "op") == {"status": "succeeded"}
+
+    monkeypatch.setattr("gnomon.agent.dispatch.crash_point", stand_still)
+    slow = ToolRuntime(write_tool(act), 1, store, lease_seconds=0.2, heartbeat=False)
+    assert slow.dispatch("write", CALL, "op") == {"status": "succeeded"}
+    assert effects == ["x"]
+    assert store.events("op")[-1].type == "late_result_conflict"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_child_of_a_process_killed_in_a_transaction_does_not_hold_the_lock(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    program = f"""
+import os, signal, sys, time
+from gnomon.agent import SqliteOperationStore
+import gnomon.agent.store_rules as rules
+from gnomon.agent.records import Claim, OperationRequest
+store = SqliteOperationStore({str(path)!r})
+if os.fork() == 0:
+    for end in (0, 1, 2):
+        os.close(end)
+    time.sleep(5)
+    os._exit(0)
+rules.crash_point = lambda name: os.kill(os.getpid(), signal.SIGKILL)
+store.claim(Claim(OperationRequest("op", "", "", "write", "c", "a", None), "me", 30.0))
+"""
+    subprocess.run([sys.executable, "-c", program], check=False, stdin=subprocess.DEVNULL)
+    with SqliteOperationStore(path, timeout=2.0) as store:
+        runtime = ToolRuntime(write_tool(lambda p: {"status": "succeeded"}), 1, store)
+        assert runtime.dispatch("write", CALL, "op") == {"status": "succeeded"}

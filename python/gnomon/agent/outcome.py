@@ -77,6 +77,8 @@ def outcome_of(
     hold none.
     """
     if isinstance(ran, NotStarted):
+        if ran.error is None:
+            return _not_executed(operation_id, True, None, None)
         return interrupted_before_call(operation_id, ran.error)
     if isinstance(ran, Raised):
         error = ran.error

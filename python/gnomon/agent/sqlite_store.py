@@ -27,8 +27,17 @@ _CHECKPOINT_PAGES = 2000
 _living: weakref.WeakSet[SqliteOperationStore] = weakref.WeakSet()
 _of_parent: list[object] = []
 _opening = threading.Lock()
+
+
+def _after_fork() -> None:
+    stores = list(_living)
+    _of_parent.extend(stores)
+    for store in stores:
+        store.drop_lock_in_child()
+
+
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=lambda: _of_parent.extend(_living))
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 class _Connection:
@@ -310,6 +319,10 @@ class SqliteOperationStore(SqlOperationStore):
         with self._thread_lock, self._explained("checkpointed"):
             self._durable.raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         return count
+
+    def drop_lock_in_child(self) -> None:
+        """What a child made by fork does first with the store of its parent."""
+        self._file_lock.drop_in_child()
 
     def close(self) -> None:
         """See OperationStore.close. Does nothing in a child that inherited the store by fork."""
