@@ -227,6 +227,24 @@ def test_reconciled_secret_is_not_stored_in_a_digest_ledger(tmp_path: Path) -> N
             assert secret.encode() not in file.read_bytes()
 
 
+def test_secret_in_a_remote_reference_is_not_stored_in_a_digest_ledger(tmp_path: Path) -> None:
+    schema = {"type": "object", "properties": {"password": {"type": "string"}}}
+    secret = "CANARY-reference-4711"
+
+    def act(context: Any, password: str = "") -> dict[str, Any]:
+        assert context.note_remote_ref(f"job-7?by={password}")
+        return {"status": "unknown"}
+
+    tools = {"write": Tool("write", schema, 1, act, injected=frozenset({"context"}))}
+    with SqliteOperationStore(tmp_path / "ledger.db", store_arguments="digest") as store:
+        ToolRuntime(tools, 1, store).dispatch("write", {"password": secret}, "op")
+        row = store.get("op")
+        assert row is not None
+        assert (row.remote_ref or "").startswith("job-7?by=")
+        for file in tmp_path.iterdir():
+            assert secret.encode() not in file.read_bytes()
+
+
 def test_replay_of_much_evidence_takes_linear_time() -> None:
     def events(count: int) -> list[dict[str, Any]]:
         pairs = (
