@@ -12,6 +12,7 @@ import json
 import os
 import signal
 import sys
+import time
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -55,8 +56,12 @@ def policy(state: dict[str, Any]) -> dict[str, Any]:
     return {**action, "usage": {"tokens": 1}}
 
 
-def run(folder: Path, death: Death) -> None:
-    """One process's part of the task; its outcome is left in a file."""
+def run(folder: Path, death: Death, later: float) -> None:
+    """One process's part of the task, by a clock so much later; its outcome is left in a file."""
+
+    def clock() -> float:
+        return time.time() + later
+
     operations.crash_hook = death
 
     class Log(JsonlLog):
@@ -71,8 +76,9 @@ def run(folder: Path, death: Death) -> None:
         return {"status": "succeeded", "project": project}
 
     tools = {"write": Tool("write", SCHEMA, 1, write)}
-    with SqliteOperationStore(str(folder / "ledger.db")) as store, Log(folder / "log") as log:
-        options: dict[str, Any] = {"heartbeat": False, "lease_seconds": 0.001}
+    store = SqliteOperationStore(str(folder / "ledger.db"), clock=clock)
+    with store, Log(folder / "log") as log:
+        options: dict[str, Any] = {"heartbeat": False, "lease_seconds": 30.0}
         with ToolRuntime(tools, 1, store, principal="ann", **options) as runtime:
             more: dict[str, Any] = {"principal": "ann", "budget": Budget(writes=3)}
             outcome = run_agent(policy, runtime, {}, lambda state: False, 9, log=log, **more)
@@ -85,8 +91,9 @@ def main() -> None:
         folder = Path(sys.argv[1]) / str(number)
         folder.mkdir()
         codes, outcomes, effects = [], [], []
-        for death in (Death(point.split()[0], visit), Death("", 0), Death("", 0)):
-            pid = forked(partial(run, folder, death))
+        deaths = Death(point.split()[0], visit), Death("", 0), Death("", 0)
+        for life, death in enumerate(deaths):
+            pid = forked(partial(run, folder, death, 60.0 * life))
             codes.append(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
             if codes[-1] == 0:
                 outcomes.append(json.loads((folder / "outcome").read_text()))

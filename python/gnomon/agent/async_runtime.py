@@ -20,7 +20,6 @@ from .control import Control
 from .core import inside
 from .dispatch import Dispatched, Steps
 from .effects import Do, Effect, Enter, NotStarted, Raised, Ran, Returned, Run, Sleep, TimedOut
-from .errors import NotExecuted
 from .operations import OperationStore
 from .records import Approval, Operation, OperationRequest
 from .registry import is_async
@@ -145,7 +144,8 @@ class AsyncToolRuntime:
     async def aclose(self) -> None:
         """See ToolRuntime.close."""
         await self._ledger(self._core.close)
-        pool, self._pool = self._pool, None  # a later look at the ledger makes a new one
+        # A tool may still run: its outcome is recorded through a pool that is made for it then.
+        pool, self._pool = self._pool, None
         if pool is not None:
             pool.shutdown(wait=False)
 
@@ -276,10 +276,9 @@ def _from_any_thread(event: anyio.Event) -> Callable[[], None]:
 async def _call_in_thread(run: Run) -> Ran:
     ended = anyio.Event()
     worker = Worker(run, _from_any_thread(ended))
-    try:
-        worker.start()
-    except RuntimeError:  # the system has no thread left: proved not executed
-        return Raised(NotExecuted("no thread could be started", retryable=True))
+    refused = worker.start()
+    if refused is not None:
+        return refused
     try:
         with anyio.move_on_after(run.timeout):
             await ended.wait()

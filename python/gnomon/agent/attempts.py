@@ -48,6 +48,7 @@ class Attempts:
         self._owner = uuid.uuid4().hex
         self._running: dict[str, Running] = {}
         self._unrecorded: dict[tuple[str, int], tuple[Operation, Settlement]] = {}
+        self._acting: set[tuple[str, int]] = set()
         self._keeper = None
 
     @property
@@ -62,6 +63,7 @@ class Attempts:
     def start(self, row: Operation) -> Running:
         """Note a won attempt, and see that its lease is extended while it runs."""
         running = self._running[row.operation_id] = Running(row.operation_id, row.attempt)
+        self._acting.add((row.operation_id, row.attempt))
         if self._keeper is None and self._beats:
             with self._lock:
                 if self._keeper is None and not self._closed:
@@ -79,6 +81,14 @@ class Attempts:
         """Forget an attempt."""
         if self._running.get(running.operation_id) is running:
             del self._running[running.operation_id]
+
+    def ended(self, row: Operation) -> None:
+        """Note that the tool of this attempt has ended, or will never begin."""
+        self._acting.discard((row.operation_id, row.attempt))
+
+    def acts(self, operation_id: str, attempt: int) -> bool:
+        """Whether the tool of this attempt still runs in this process, waited for or not."""
+        return self._pid == os.getpid() and (operation_id, attempt) in self._acting
 
     def signal_cancel(self, operation_id: str) -> None:
         """Tell the tool of this operation, if it runs here, that somebody asked to cancel."""
@@ -125,11 +135,16 @@ class Attempts:
                 for each in running:
                     if each.operation_id in asked:
                         each.cancel.asked = True
-            for key, (row, settlement) in list(self._unrecorded.items()):
-                if self.settle(row, settlement) is not None:
-                    self._unrecorded.pop(key, None)
-        except Exception as error:  # whatever it is, the next beat must come
+        except Exception as error:  # whatever it is, it must not end the thread that comes back
             self._observer.emit("lease.failed", error=type(error).__name__, running=len(running))
+            return
+        for key, (row, settlement) in list(self._unrecorded.items()):
+            try:
+                if self.settle(row, settlement) is None:
+                    return
+                self._unrecorded.pop(key, None)
+            except Exception as error:  # one that the ledger refuses must not hold up the others
+                self._observer.emit("lease.failed", error=type(error).__name__)
 
     def close(self) -> None:
         """End the lease thread after a last try to record what waits."""

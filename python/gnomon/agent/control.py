@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from .core import RuntimeCore
-from .errors import InvalidTransition, ToolRefused
+from .errors import InvalidTransition, StillRunning, ToolRefused
 from .identity import check_name
 from .jsonvalue import canonicalize, digest
 from .operations import OperationStore, all_operations
@@ -126,13 +126,20 @@ class Control(RuntimeCore):
         Raises
         ------
         ValueError
-            UnknownOperation, InvalidTransition where the operation is in another state, or an
+            UnknownOperation, InvalidTransition where the operation is in another state,
+            StillRunning for "not_executed" while its tool still runs in this process, or an
             outcome that is none. Nothing is changed then.
         """
         check_name("operation_id", operation_id)
         check_name("actor", actor)
+        before = self.store.get(operation_id)
+        if before is not None and isinstance(outcome, Mapping):
+            outcome = self.registry.storable(before.request.tool, outcome)
         settlement = resolution(outcome, operation_id)
         known = canonicalize(dict(evidence or {})).value
+        acts = before is not None and self.attempts.acts(operation_id, before.attempt)
+        if before is not None and acts and settlement.status is _S.NOT_EXECUTED:
+            raise StillRunning(operation_id, before.status.value)
         applied, row = self.store.resolve(
             operation_id, settlement, actor, self.redactor.value(known)
         )

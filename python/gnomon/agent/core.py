@@ -224,15 +224,19 @@ class RuntimeCore:
 
         arguments = prepared.fresh_arguments()
         if prepared.entry.context_names:
-            context = self._context(row, running, timeout)
+            context = self._context(prepared, row, running, timeout)
             arguments.update(dict.fromkeys(prepared.entry.context_names, context))
         return Run(tool, arguments, row.operation_id, timeout, slot, late)
 
-    def _context(self, row: Operation, running: Running, timeout: float | None) -> ToolContext:
-        store, operation_id = self.store, row.operation_id
+    def _context(
+        self, prepared: Prepared, row: Operation, running: Running, timeout: float | None
+    ) -> ToolContext:
+        store, operation_id, entry = self.store, row.operation_id, prepared.entry
 
         def note_ref(remote_ref: str) -> bool:
             reference = check_name("remote_ref", remote_ref)
+            if entry.hides_results:
+                reference = entry.redactor.for_call(prepared.arguments).text(reference)
             return store.set_remote_ref(operation_id, row.owner, row.attempt, reference)
 
         return ToolContext(
@@ -247,6 +251,7 @@ class RuntimeCore:
         )
 
     def _settle_late(self, prepared: Prepared, row: Operation, ran: Returned | Raised) -> None:
+        self.attempts.ended(row)
         outcome = prepared.entry.outcome(ran, row.operation_id, prepared.arguments)
         self.observer.emit(
             "operation.late_result",

@@ -7,6 +7,7 @@ result of this very request, which stays readable after tools, risk limits and s
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Generator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -202,12 +203,13 @@ class Dispatch:
             slot: Slot = yield Enter(prepared.entry.tool)
             try:
                 crash_point("before_claim")
+                deadline = time.monotonic() + core.settings.lease_seconds
                 won: ClaimResult = yield Do(core.store.claim, (claim,))
                 if not won.won:
                     slot.release()  # waiting for somebody else's result takes no place
                     return (yield from self._lost(won))
                 attempts += 1
-                row, outcome, slot = yield from self._attempt(won.operation, slot)
+                row, outcome, slot = yield from self._attempt(won.operation, slot, deadline)
             finally:
                 slot.release()
             if outcome.error is not None:
@@ -236,12 +238,16 @@ class Dispatch:
         return answer
 
     def _attempt(
-        self, row: Operation, slot: Slot
+        self, row: Operation, slot: Slot, deadline: float
     ) -> Generator[Effect, Any, tuple[Operation, Outcome, Slot]]:
-        """One won claim to its recorded outcome; an abandoned tool keeps the slot."""
+        """One won claim to its recorded outcome; an abandoned tool keeps the slot.
+
+        After ``deadline`` (the claim's own lease, by this process's clock) the tool is not started:
+        while this process stood still, another one may have found that nothing ran.
+        """
         core, prepared = self.core, self.prepared
         running = core.attempts.start(row)
-        called = False
+        called = abandoned = False
         try:
             try:
                 crash_point("after_claim")
@@ -256,10 +262,13 @@ class Dispatch:
                 else:
                     run = core.run_effect(prepared, row, running, slot)
                     crash_point("before_call")
-                    called = True
-                    ran: Ran = yield run
+                    ran: Ran = NotStarted(None)
+                    if time.monotonic() < deadline:
+                        called = True
+                        ran = yield run
                     self.executed = self.executed or not isinstance(ran, NotStarted)
-                    if isinstance(ran, (TimedOut, Raised)) and ran.abandoned:
+                    abandoned = isinstance(ran, (TimedOut, Raised)) and ran.abandoned
+                    if abandoned:
                         slot = Slot()
                     crash_point("after_return")
                     outcome = prepared.entry.outcome(ran, row.operation_id, prepared.arguments)
@@ -273,6 +282,8 @@ class Dispatch:
             settled = yield Do(core.attempts.settle, (row, outcome.settlement))
             crash_point("after_settle")
         finally:
+            if not abandoned:
+                core.attempts.ended(row)
             core.attempts.finish(running)
         if settled is None:
             return row, core.not_recorded(row, outcome), slot

@@ -113,9 +113,12 @@ class Raised(NamedTuple):
 
 
 class NotStarted(NamedTuple):
-    """The driver was interrupted before it called the tool: proof that nothing ran."""
+    """The call was given up before the tool was called: proof that nothing ran.
 
-    error: BaseException
+    ``error`` is what interrupted the driver; None where the lease was over before the call.
+    """
+
+    error: BaseException | None
 
 
 class TimedOut(NamedTuple):

@@ -41,6 +41,19 @@ class InvalidTransition(ValueError):
         self.status = status
 
 
+class StillRunning(InvalidTransition):
+    """The tool of an operation still runs in this process, so nobody can know yet that it did
+    not act; nothing was changed.
+    """
+
+    def __init__(self, operation_id: str, status: str) -> None:
+        super().__init__(operation_id, status, "not_executed")
+        self.args = (
+            f"the tool of operation {operation_id!r} still runs in this process, although nobody "
+            "waits for it; reconcile it as not_executed after its end",
+        )
+
+
 class UnknownOperation(ValueError):
     """No operation, or no approval, has this id in the ledger."""
 

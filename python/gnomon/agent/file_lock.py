@@ -142,8 +142,14 @@ class FileLock:
         self._close_files()
 
     def _close_files(self) -> None:
-        for fd in self._fds:
+        fds, self._fds = self._fds, []
+        for fd in fds:
             os.close(fd)
+
+    def drop_in_child(self) -> None:
+        """Close a forked child's copies: with them it would hold its killed parent's lock."""
+        self._closed = True
+        self._close_files()
 
     def __enter__(self) -> FileLock:
         return self

@@ -45,7 +45,7 @@ class Outcome(NamedTuple):
 
 def open_outcome(operation_id: str, reason: str, error: BaseException | None = None) -> Outcome:
     """An attempt of which nobody knows whether it acted."""
-    error_class = type(error).__qualname__ if error is not None else ""
+    error_class = _class_name(type(error)) if error is not None else ""
     return Outcome(
         Settlement(_S.NEEDS_RECONCILE, reason=reason, error_class=error_class),
         {"status": "needs_reconcile", "operation_id": operation_id, "reason": reason},
@@ -77,6 +77,8 @@ def outcome_of(
     hold none.
     """
     if isinstance(ran, NotStarted):
+        if ran.error is None:
+            return _not_executed(operation_id, True, None, None)
         return interrupted_before_call(operation_id, ran.error)
     if isinstance(ran, Raised):
         error = ran.error
@@ -159,11 +161,16 @@ def _preview(canonical: bytes, room: int) -> str:
     return text
 
 
+def _class_name(kind: type) -> str:
+    """The name of an exception class as every ledger can hold it; a class may be named anything."""
+    return "".join(c if c.isprintable() else "?" for c in kind.__qualname__[:200])
+
+
 def _not_executed(
     operation_id: str, retryable: bool, retry_after: float | None, error: type | None
 ) -> Outcome:
     answer = {"operation_id": operation_id, "reason": "not_executed", "retryable": retryable}
-    error_class = error.__qualname__ if error else ""
+    error_class = _class_name(error) if error else ""
     if retryable:
         settlement = Settlement(_S.NOT_EXECUTED, reason="not_executed", error_class=error_class)
         return Outcome(settlement, {"status": "not_executed", **answer}, retry_after=retry_after)

@@ -207,14 +207,20 @@ def replay(
     state: State = dict(initial) if initial is not None else {"phase": "planning"}
     ids: list[str] = list(state.pop("event_ids", ()))
     seen = set(ids)
+    evidence: list[Any] | None = None  # collected here: a copy per event would take square time
     for event in events:
         event_id = _event_id(event)
         if event_id is not None and event_id in seen:
             continue
         state = _step(state, event)
+        if isinstance(state.get("evidence"), FrozenList):
+            evidence = [] if evidence is None else evidence
+            evidence += state.pop("evidence")
         if event_id is not None:
             seen.add(event_id)
             ids.append(event_id)
+    if evidence is not None:
+        state["evidence"] = FrozenList(evidence)
     if ids:
         state["event_ids"] = FrozenList(ids)
     return state

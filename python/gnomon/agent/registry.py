@@ -127,6 +127,15 @@ class Registry:
     # --- secrets
     # ------------------------------------------------------------------------------------
 
+    def storable(self, tool_name: str, result: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A result of this tool, without its secrets where the ledger is to hold none."""
+        if not self._hides:
+            return result
+        tool = self.tools.get(tool_name)
+        redactor = self.redactor if tool is None else self.find(tool_name).redactor
+        hidden: dict[str, Any] = redactor.value(canonicalize(dict(result)).value)
+        return hidden
+
     def redact_arguments(self, tool_name: str, arguments: Any) -> Any:
         """Stored arguments as an approver may see them."""
         tool = self.tools.get(tool_name)

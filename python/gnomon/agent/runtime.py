@@ -12,7 +12,7 @@ from .control import Control
 from .core import inside
 from .dispatch import Dispatched, Steps
 from .effects import Do, Effect, Enter, Raised, Ran, Returned, Run, Sleep, TimedOut
-from .errors import ConcurrencyLimit, NotExecuted
+from .errors import ConcurrencyLimit
 from .operations import OperationStore
 from .records import OperationRequest
 from .settings import Settings
@@ -215,10 +215,9 @@ def no_slot(tool: Tool, seconds: float) -> ConcurrencyLimit:
 def _call_with_timeout(run: Run, timeout: float) -> Ran:
     ended = threading.Event()
     worker = Worker(run, ended.set)
-    try:
-        worker.start()
-    except RuntimeError:  # the system has no thread left: proved not executed
-        return Raised(NotExecuted("no thread could be started", retryable=True))
+    refused = worker.start()
+    if refused is not None:
+        return refused
     try:
         ended.wait(timeout)
     except BaseException as error:

@@ -15,6 +15,7 @@ from . import store_schema as schema
 from . import store_sql as sql
 from .errors import StoreUnavailable
 from .file_lock import FileLock, network_file_system
+from .records import Claim, ClaimResult
 from .store_base import CommitUnknown, Rows, SqlOperationStore, StoreArguments
 from .store_sql import Parameters, Row, Transaction
 
@@ -26,8 +27,17 @@ _CHECKPOINT_PAGES = 2000
 _living: weakref.WeakSet[SqliteOperationStore] = weakref.WeakSet()
 _of_parent: list[object] = []
 _opening = threading.Lock()
+
+
+def _after_fork() -> None:
+    stores = list(_living)
+    _of_parent.extend(stores)
+    for store in stores:
+        store.drop_lock_in_child()
+
+
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=lambda: _of_parent.extend(_living))
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 class _Connection:
@@ -129,6 +139,8 @@ class SqliteOperationStore(SqlOperationStore):
                 for synchronous in ("FULL", "NORMAL", "NORMAL"):
                     connections.append(_Connection(self._path, synchronous, timeout))
                 self._durable, self._relaxed, self._reader = connections
+                status = os.stat(self._path)
+                self._identity = status.st_dev, status.st_ino
                 self._open = True
                 self._prepare()
         except BaseException:
@@ -275,6 +287,23 @@ class SqliteOperationStore(SqlOperationStore):
                 _roll_back(raw)
                 raise CommitUnknown(f"the ledger {self._path!r} did not commit: {error}") from error
 
+    def claim(self, claim: Claim) -> ClaimResult:
+        """See OperationStore.claim. StoreUnavailable where our file is not there alone.
+
+        Another process that opens the path, or the file's other name, would not see this claim.
+        """
+        try:
+            status = os.stat(self._path)
+            same = (status.st_dev, status.st_ino) == self._identity and status.st_nlink == 1
+        except OSError:
+            same = False
+        if not same:
+            raise StoreUnavailable(
+                f"the ledger {self._path!r} was moved, replaced or hard-linked while it was open; "
+                "nothing was started: close it, keep one file with one name and open it again"
+            )
+        return super().claim(claim)
+
     def purge_results(self, settled_before: float) -> int:
         """See OperationStore.purge_results. Empties the log too, so that nothing of them stays."""
         count = super().purge_results(settled_before)
@@ -282,6 +311,10 @@ class SqliteOperationStore(SqlOperationStore):
         with self._thread_lock, self._explained("checkpointed"):
             self._durable.raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         return count
+
+    def drop_lock_in_child(self) -> None:
+        """What a child made by fork does first with the store of its parent."""
+        self._file_lock.drop_in_child()
 
     def close(self) -> None:
         """See OperationStore.close. Does nothing in a child that inherited the store by fork."""

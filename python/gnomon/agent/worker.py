@@ -6,7 +6,8 @@ import contextvars
 import threading
 from collections.abc import Callable
 
-from .effects import Raised, Returned, Run
+from .effects import NotStarted, Raised, Ran, Returned, Run
+from .errors import NotExecuted
 
 
 class Worker:
@@ -21,7 +22,7 @@ class Worker:
         self._run = run
         self._notify = notify
         self._lock = threading.Lock()
-        self._abandoned = False
+        self._abandoned = self._begun = self._forbidden = False
         self._ended: Returned | Raised | None = None
         self._slot = run.slot
         context = contextvars.copy_context()
@@ -29,12 +30,30 @@ class Worker:
             target=context.run, args=(self._body,), name=f"gnomon-{run.tool.name}", daemon=True
         )
 
-    def start(self) -> None:
-        """Start the thread; RuntimeError where the system has none left, and nothing ran then."""
-        self._thread.start()
+    def start(self) -> Ran | None:
+        """Start the thread; what came of it where that was refused or interrupted.
+
+        An exception alone proves nothing: a signal handler may raise one, a RuntimeError too, after
+        the thread has begun. So either the tool has begun, or from here on it never will.
+        """
+        try:
+            self._thread.start()
+        except BaseException as error:
+            with self._lock:
+                self._forbidden = not self._begun
+            if not self._forbidden:
+                return self.interrupted(error)
+            if isinstance(error, RuntimeError):  # the system has no thread left
+                return Raised(NotExecuted("no thread could be started", retryable=True))
+            return NotStarted(error)
+        return None
 
     def _body(self) -> None:
         ended: Returned | Raised
+        with self._lock:
+            if self._forbidden:
+                return
+            self._begun = True
         try:
             ended = Returned(self._run.tool.execute(**self._run.arguments))
         except BaseException as error:
