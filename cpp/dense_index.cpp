@@ -38,9 +38,8 @@ std::vector<std::vector<Hit>> DenseIndex::search(Matrix queries, std::size_t k, 
         checked_squares(queries, "queries", metric_, on_zero, threads, kernels);
     if (use == ScreenUse::always && screen_.empty())
         throw InvalidInput(
-            "screen 'int8' was asked for, but this index has none: it was built without one, is empty, or "
-            "its "
-            "vectors are too near the end of float32; use screen='auto'");
+            "screen 'int8' was asked for, but this index has none: it was built without one, is "
+            "empty, or its vectors are too near the end of float32; use screen='auto'");
     // Settling k rows and more costs as much as scanning eight times as many.
     const bool screened = use == ScreenUse::always || (use == ScreenUse::automatic && k <= rows_ / 8);
     if (screened && !screen_.empty())
@@ -50,9 +49,8 @@ std::vector<std::vector<Hit>> DenseIndex::search(Matrix queries, std::size_t k, 
     return dense_top_k(matrix(), squares_.data(), queries, squares.data(), metric_, k, threads, kernels);
 }
 
-// Squares that are not those of the vectors would bend cosines, vectors that are not finite have no ranking,
-// and bounds that are not those of the rows would hide them: none of it reaches a search. Two threads may
-// both check; the outcome is the same.
+// Squares that are not those of the vectors would bend cosines, and vectors that are not finite have no
+// ranking: neither reaches a search. Two threads may both check; the outcome is the same.
 void DenseIndex::check(std::size_t threads, const Kernels& kernels) const {
     if (checked_.load(std::memory_order_acquire)) return;
     vectors_.ensure_all();

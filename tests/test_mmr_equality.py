@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gnomon
 import numpy as np
+import pytest
 import strategies
 from gnomon.reference import dense
 from gnomon.reference import mmr as reference
@@ -93,3 +94,21 @@ def test_pages_continue_where_the_last_one_ended() -> None:
     assert pages == whole
     assert len(scores) == 60
     assert scores[1:] == sorted(scores[1:], reverse=True)
+
+
+def test_earlier_picks_belong_to_their_queries() -> None:
+    rows = np.eye(4, dtype=np.float32)
+    own = gnomon.mmr_vectors(rows[:3], rows, 4, selected=[[0], [], [2, 3]])
+    assert [sorted(picks) for picks in own] == [[1, 2, 3], [0, 1, 2, 3], [0, 1]]
+    for selected in ([[0], [1]], [0, 1, 2], [[0]]):  # for three queries
+        with pytest.raises(ValueError, match="one list of indices for each of 3 queries"):
+            gnomon.mmr_vectors(rows[:3], rows, 2, selected=selected)
+    with pytest.raises(ValueError, match=r"selected\[1\] must be at least 0, got -1"):
+        gnomon.mmr_vectors(rows[0], rows, 2, selected=[0, -1])
+    with pytest.raises(TypeError, match=r"selected\[0\] must be a whole number"):
+        gnomon.mmr_vectors(rows[0], rows, 2, selected=["a"])
+    for beyond in (4, 2**70):
+        with pytest.raises(ValueError, match=f"selected names row {beyond} of 4"):
+            gnomon.mmr_vectors(rows[0], rows, 2, selected=[beyond])
+    with pytest.raises(ValueError, match="selected names row 1 twice"):
+        gnomon.mmr_vectors(rows[0], rows, 2, selected=[1, 1])

@@ -124,7 +124,9 @@ def mmr_vectors(
     ------
     ValueError
         Shapes that do not fit, diversity outside [0, 1], NaN or infinity, selected indices that
-        repeat or do not exist.
+        repeat or do not exist, another number of lists in ``selected`` than queries.
+    TypeError
+        Arguments that are not real numbers, indices that are not whole numbers.
 
     Examples
     --------
@@ -138,8 +140,10 @@ def mmr_vectors(
     if rows.ndim != 2:
         raise ValueError(f"vectors must be a matrix [N, D], got shape {list(rows.shape)}")
     scores, batched = _relevance(query, rows, relevance, threads, level)
-    before = [list(each) for each in selected] if batched and len(selected) else [list(selected)]
-    before = before if len(before) == len(scores) else before * len(scores)
+    before = _picked_before(selected, len(scores) if batched else None)
+    for pick in (pick for picks in before for pick in picks):
+        if pick >= rows.shape[0]:
+            raise ValueError(f"selected names row {pick} of {rows.shape[0]}")
     wanted = min(max(as_count(limit, "limit", least=-(2**63)), 0), rows.shape[0])
     results = [
         ([int(i) for i in picks], [float(score) for score in won])
@@ -180,3 +184,20 @@ def _relevance(
     if not np.isfinite(given).all():
         raise ValueError("relevance holds NaN or infinity; every candidate needs a finite score")
     return np.atleast_2d(given), given.ndim == 2
+
+
+def _picked_before(selected: Sequence[Any], n_queries: int | None) -> list[list[int]]:
+    """One list of earlier picks a query; `n_queries` is None for a single query."""
+    if n_queries is None:
+        return [[as_count(pick, f"selected[{i}]") for i, pick in enumerate(selected)]]
+    if len(selected) == 0:
+        return [[] for _ in range(n_queries)]
+    if len(selected) != n_queries or any(np.ndim(each) != 1 for each in selected):
+        raise ValueError(
+            f"selected must be empty or hold one list of indices for each of {n_queries} queries, "
+            f"got {len(selected)} entries"
+        )
+    return [
+        [as_count(pick, f"selected[{q}][{i}]") for i, pick in enumerate(picks)]
+        for q, picks in enumerate(selected)
+    ]
