@@ -247,6 +247,35 @@ MUTANTS = (
         "(lost,) = store.recover()",
     ),
     Mutant(
+        "not_executed is believed while the tool may still run",
+        (
+            (
+                "store_rules.py",
+                "    if needs_end and row.may_run(tx.now):\n",
+                "    if False:\n",
+            ),
+            (
+                "store_sql.py",
+                "(:needs_end = 0 OR lease_until IS NULL OR lease_until < :now)",
+                "(:needs_end = 0 OR 1 = 1)",
+            ),
+        ),
+        "test_still_running.py::test_another_runtime_cannot_start_it_again[sqlite]",
+        "DID NOT RAISE",
+    ),
+    Mutant(
+        "a tool that nobody waits for has no lease",
+        (
+            (
+                "dispatch.py",
+                "running=True) if abandoned else None",
+                "running=False) if abandoned else None",
+            ),
+        ),
+        "test_still_running.py::test_another_runtime_cannot_start_it_again[sqlite]",
+        "DID NOT RAISE",
+    ),
+    Mutant(
         "a claim does not wait for the disk",
         (("sqlite_store.py", '("FULL", "NORMAL", "NORMAL")', '("NORMAL", "NORMAL", "NORMAL")'),),
         "test_sqlite_store.py::test_settings_of_the_file_and_its_connections",

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from adapter_bench import EffectLog
+from gnomon.agent.testing import EffectCounter
 
 pytest.importorskip("dbos", reason="the extra 'adapters' is not installed: dbos")
 
@@ -19,13 +19,14 @@ PROGRAM = """
 import json, os, signal, sys
 sys.path.insert(0, {path!r})
 from pathlib import Path
-from adapter_bench import EffectLog, lossy_write, runtime_of
+from gnomon.agent.testing import EffectCounter
+from adapter_bench import lossy_write, runtime_of
 from dbos import DBOS, SetWorkflowID
 from gnomon.agent.adapters.bridge import Bridge
 from gnomon.agent.adapters.dbos import ledger_step
 
 folder, first = Path({folder!r}), {first}
-log = EffectLog(folder / "effects")
+log = EffectCounter(folder / "effects")
 DBOS(config={{
     "name": "gnomon-test",
     "system_database_url": "sqlite:///" + str(folder / "dbos.db"),
@@ -75,4 +76,4 @@ def test_d1_killed_after_the_effect_and_recovered(
     assert second.returncode == 0, second.stderr
     answer = json.loads(second.stdout.splitlines()[-1])
     assert answer["status"] == ("succeeded" if alone else "needs_reconcile")
-    assert EffectLog(tmp_path / "effects").count == effects
+    assert EffectCounter(tmp_path / "effects").count == effects

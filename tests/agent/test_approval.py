@@ -21,7 +21,8 @@ from gnomon.agent import (
 )
 from gnomon.agent.memory_store import MemoryOperationStore
 from gnomon.agent.operations import ApprovalStatus
-from ledgers import Ledger, SimClock
+from gnomon.agent.testing import SimClock
+from ledgers import Ledger
 
 BOSS = Approver("boss", "acme", max_risk=9)
 POLICY = ApprovalPolicy((BOSS, Approver("mate", "acme", max_risk=1)), ttl_seconds=60.0)

@@ -20,7 +20,8 @@ from gnomon.agent.attempts import Attempts
 from gnomon.agent.memory_store import MemoryOperationStore
 from gnomon.agent.observe import Observer
 from gnomon.agent.records import OperationStatus
-from ledgers import Ledger, SimClock, claim_for, outcome
+from gnomon.agent.testing import SimClock
+from ledgers import Ledger, claim_for, outcome
 
 
 def open_operation(ledger: Ledger, remote: Remote | None = None, **more: Any) -> ToolRuntime:

@@ -20,7 +20,8 @@ from gnomon.agent.errors import StoreClosed, StoreUnavailable
 from gnomon.agent.file_lock import FileLock, network_file_system
 from gnomon.agent.records import ClaimReason, OperationStatus
 from gnomon.agent.sqlite_store import SqliteOperationStore
-from ledgers import SimClock, claim_for, outcome
+from gnomon.agent.testing import SimClock
+from ledgers import claim_for, outcome
 
 S = OperationStatus
 SECRET = b"canary-7c1d-secret"

@@ -10,9 +10,10 @@ import pytest
 from gnomon.agent.errors import InvalidTransition, UnknownOperation
 from gnomon.agent.memory_store import MemoryOperationStore
 from gnomon.agent.records import TRANSITIONS, NewApproval, OperationStatus
+from gnomon.agent.testing import SimClock
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ledgers import SimClock, claim_for, new_ledger, outcome, request_for
+from ledgers import claim_for, new_ledger, outcome, request_for
 
 S = OperationStatus
 IDS, OWNERS, DIGESTS = ("op-1", "op-2"), ("me", "you"), ("shown-1", "shown-2")

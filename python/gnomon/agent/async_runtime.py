@@ -18,7 +18,7 @@ import anyio.lowlevel
 from .contract import Tool
 from .control import Control
 from .core import inside
-from .dispatch import Dispatched, Steps
+from .dispatch import Dispatched, Steps, Timeout
 from .effects import Do, Effect, Enter, NotStarted, Raised, Ran, Returned, Run, Sleep, TimedOut
 from .operations import OperationStore
 from .records import Approval, Operation, OperationRequest
@@ -97,6 +97,7 @@ class AsyncToolRuntime:
         injected: Mapping[str, Any] | None = None,
         wait: float = 0.0,
         admit: Callable[[OperationRequest], None] | None = None,
+        timeout: Timeout = None,
     ) -> dict[str, Any]:
         """See ToolRuntime.dispatch."""
         done = await self.dispatch_detail(
@@ -109,6 +110,7 @@ class AsyncToolRuntime:
             injected=injected,
             wait=wait,
             admit=admit,
+            timeout=timeout,
         )
         return done.result
 

@@ -127,8 +127,9 @@ class Control(RuntimeCore):
         ------
         ValueError
             UnknownOperation, InvalidTransition where the operation is in another state,
-            StillRunning for "not_executed" while its tool still runs in this process, or an
-            outcome that is none. Nothing is changed then.
+            StillRunning for "not_executed" while its tool runs on (in this process, or in another
+            one that lives: its lease is not over), or an outcome that is none. Nothing is changed
+            then.
         """
         check_name("operation_id", operation_id)
         check_name("actor", actor)
@@ -137,9 +138,9 @@ class Control(RuntimeCore):
             outcome = self.registry.storable(before.request.tool, outcome)
         settlement = resolution(outcome, operation_id)
         known = canonicalize(dict(evidence or {})).value
-        acts = before is not None and self.attempts.acts(operation_id, before.attempt)
+        acts = before is not None and self.attempts.acts(operation_id)
         if before is not None and acts and settlement.status is _S.NOT_EXECUTED:
-            raise StillRunning(operation_id, before.status.value)
+            raise StillRunning(operation_id, before.status.value, before.owner, before.lease_until)
         applied, row = self.store.resolve(
             operation_id, settlement, actor, self.redactor.value(known)
         )
@@ -159,8 +160,10 @@ class Control(RuntimeCore):
         self.attempts.heartbeat()
 
     def close(self) -> None:
-        """Stop the lease thread and refuse further dispatches. The store stays open: it is
-        yours.
+        """Stop the lease thread and refuse further dispatches. The store stays open: it is yours.
+
+        A tool that ran into its timeout and still runs keeps its lease as long as the store is
+        open. Close the store after it, or an operator may resolve the operation as not executed.
         """
         self._closed = True
         self.attempts.close()

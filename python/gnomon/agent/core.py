@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from .approval import Approvals
 from .attempts import Attempts, Running
 from .contract import Tool
-from .dispatch import Call, Dispatch, Steps
+from .dispatch import Call, Dispatch, Steps, Timeout
 from .effects import Raised, Returned, Run, ToolContext
 from .errors import ReentrantDispatch, StoreClosed, ToolRefused
 from .identity import check_name
@@ -213,14 +213,27 @@ class RuntimeCore:
             durable=request.effect != "read",
         )
 
-    def run_effect(self, prepared: Prepared, row: Operation, running: Running, slot: Slot) -> Run:
-        """The effect that starts the tool of this won attempt."""
+    def run_effect(
+        self,
+        prepared: Prepared,
+        row: Operation,
+        running: Running,
+        slot: Slot,
+        patience: Timeout = None,
+    ) -> Run:
+        """The effect that starts the tool of this won attempt.
+
+        The shorter of the tool's timeout and the caller's ``patience`` holds; nothing is to be
+        started where that is not more than 0.
+        """
         tool = prepared.entry.tool
         timeout_ms = tool.limits.timeout_ms
-        timeout = None if timeout_ms is None else timeout_ms / 1000
+        own = None if timeout_ms is None else timeout_ms / 1000
+        left = patience() if callable(patience) else patience
+        timeout = min((limit for limit in (own, left) if limit is not None), default=None)
 
         def late(ran: Returned | Raised) -> None:
-            self._settle_late(prepared, row, ran)
+            self._settle_late(prepared, row, running, ran)
 
         arguments = prepared.fresh_arguments()
         if prepared.entry.context_names:
@@ -250,8 +263,10 @@ class RuntimeCore:
             note_ref,
         )
 
-    def _settle_late(self, prepared: Prepared, row: Operation, ran: Returned | Raised) -> None:
-        self.attempts.ended(row)
+    def _settle_late(
+        self, prepared: Prepared, row: Operation, running: Running, ran: Returned | Raised
+    ) -> None:
+        running.acting = False
         outcome = prepared.entry.outcome(ran, row.operation_id, prepared.arguments)
         self.observer.emit(
             "operation.late_result",
@@ -259,7 +274,10 @@ class RuntimeCore:
             tool=row.request.tool,
             status=outcome.status.value,
         )
-        self.attempts.settle(row, outcome.settlement)
+        try:
+            self.attempts.settle(row, outcome.settlement)
+        finally:
+            self.attempts.finish(running)
 
     def not_recorded(self, row: Operation, outcome: Outcome) -> Outcome:
         """The answer while an outcome waits for the ledger: nobody else can see it yet."""

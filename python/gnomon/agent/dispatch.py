@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .effects import Do, Effect, Enter, NotStarted, Raised, Ran, Sleep, TimedOut
-from .errors import ApprovalMismatch, OperationConflict
+from .errors import ApprovalMismatch, OperationConflict, StillRunning
 from .operations import crash_point
 from .outcome import (
     Outcome,
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
 _S = OperationStatus
 _ASKING = frozenset({_S.AWAITING_APPROVAL, _S.EXPIRED})
+#: Seconds that a caller waits for the tool at most, or a function that says how many are left.
+Timeout = float | Callable[[], float | None] | None
 
 
 class Call(NamedTuple):
@@ -51,6 +54,7 @@ class Call(NamedTuple):
     injected: Mapping[str, Any] | None = None
     wait: float = 0.0
     admit: Callable[[OperationRequest], None] | None = None
+    timeout: Timeout = None
 
 
 class Dispatched(NamedTuple):
@@ -113,9 +117,12 @@ class Dispatch:
             shown = self.prepared.approval_digest or core.approval_digest(request)
             return (yield from self._execute(core.claim(request, approval_digest=shown)))
         if row.status is _S.NOT_EXECUTED and row.cancel_requested_at is None:
+            if core.attempts.acts(row.operation_id):  # somebody resolved it after our lease ended
+                raise StillRunning(row.operation_id, row.status.value, row.owner, None)
             if not (yield from self._still_approved(row)):
                 return (yield from self._ask_approval())
-            return (yield from self._execute(core.claim(request, retry_attempt=row.attempt)))
+            digest = self.prepared.approval_digest
+            return (yield from self._execute(core.claim(request, digest, row.attempt)))
         return (yield from self._recorded(row))
 
     def _terminal_or(self, refusal: Exception) -> Steps:
@@ -221,7 +228,9 @@ class Dispatch:
                 "operation.retry", operation_id=row.operation_id, attempt=row.attempt, seconds=wait
             )
             yield Sleep(wait)
-            claim = core.claim(prepared.request, retry_attempt=row.attempt)
+            claim = core.claim(
+                prepared.request, prepared.approval_digest, retry_attempt=row.attempt
+            )
 
     def _lost(self, lost: ClaimResult) -> Steps:
         row, request = lost.operation, self.prepared.request
@@ -260,16 +269,19 @@ class Dispatch:
                 if running.cancel.asked:
                     outcome = cancelled_outcome(row.operation_id)
                 else:
-                    run = core.run_effect(prepared, row, running, slot)
+                    run = core.run_effect(prepared, row, running, slot, self.call.timeout)
                     crash_point("before_call")
                     ran: Ran = NotStarted(None)
-                    if time.monotonic() < deadline:
+                    in_time = run.timeout is None or run.timeout > 0
+                    if time.monotonic() < deadline and in_time:
                         called = True
                         ran = yield run
                     self.executed = self.executed or not isinstance(ran, NotStarted)
                     abandoned = isinstance(ran, (TimedOut, Raised)) and ran.abandoned
                     if abandoned:
                         slot = Slot()
+                    else:
+                        running.acting = False
                     crash_point("after_return")
                     outcome = prepared.entry.outcome(ran, row.operation_id, prepared.arguments)
             except GeneratorExit:
@@ -279,12 +291,12 @@ class Dispatch:
                     outcome = open_outcome(row.operation_id, "interrupted", error)
                 else:
                     outcome = interrupted_before_call(row.operation_id, error)
-            settled = yield Do(core.attempts.settle, (row, outcome.settlement))
+            settlement = replace(outcome.settlement, running=True) if abandoned else None
+            settled = yield Do(core.attempts.settle, (row, settlement or outcome.settlement))
             crash_point("after_settle")
         finally:
             if not abandoned:
-                core.attempts.ended(row)
-            core.attempts.finish(running)
+                core.attempts.finish(running)
         if settled is None:
             return row, core.not_recorded(row, outcome), slot
         if settled.applied and settled.operation.status is outcome.status:

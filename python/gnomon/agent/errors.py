@@ -42,16 +42,29 @@ class InvalidTransition(ValueError):
 
 
 class StillRunning(InvalidTransition):
-    """The tool of an operation still runs in this process, so nobody can know yet that it did
-    not act; nothing was changed.
+    """The tool of an operation still runs, or its owner lives and has not said that it ended, so
+    nobody can know yet that it did not act; nothing was changed.
+
+    Attributes
+    ----------
+    owner : str
+        The runtime that started the tool, by its id in the ledger.
+    lease_until : float or None
+        Until when the owner counts as alive unless it gives another sign of life, by the ledger's
+        clock; None where the tool runs in this very process and its lease is over.
     """
 
-    def __init__(self, operation_id: str, status: str) -> None:
+    def __init__(
+        self, operation_id: str, status: str, owner: str, lease_until: float | None
+    ) -> None:
         super().__init__(operation_id, status, "not_executed")
+        lease = "" if lease_until is None else f", whose lease ends at {lease_until:.3f}"
         self.args = (
-            f"the tool of operation {operation_id!r} still runs in this process, although nobody "
-            "waits for it; reconcile it as not_executed after its end",
+            f"the tool of operation {operation_id!r} may still run under owner {owner!r}{lease}; "
+            "not_executed can be said after the tool's end, or after its owner's",
         )
+        self.owner = owner
+        self.lease_until = lease_until
 
 
 class UnknownOperation(ValueError):

@@ -114,15 +114,23 @@ class Gateway:
     def _is_mine(self, request: OperationRequest) -> bool:
         return (request.tenant, request.principal) == self._caller
 
-    def dispatch(self, name: Any, arguments: Any, operation_id: Any, admit: Admit) -> Any:
+    def dispatch(
+        self,
+        name: Any,
+        arguments: Any,
+        operation_id: Any,
+        admit: Admit,
+        time_left: Callable[[], float | None],
+    ) -> Any:
         """The runtime's answer (awaitable for an asynchronous one).
 
         ``admit`` is called before a first execution, by a runtime of another make before every
-        dispatch of an id that its ledger does not show.
+        dispatch of an id that its ledger does not show. A runtime of ours stops waiting for the
+        tool when no time is left.
         """
         if self.is_ours:
             return self.runtime.dispatch(
-                name, arguments, operation_id, admit=admit, **self._options
+                name, arguments, operation_id, admit=admit, timeout=time_left, **self._options
             )
         if not self.can_look or self.look(operation_id) is None:
             admit(None)

@@ -82,7 +82,7 @@ def outcome_of(
         return interrupted_before_call(operation_id, ran.error)
     if isinstance(ran, Raised):
         error = ran.error
-        if isinstance(error, NotExecuted):
+        if isinstance(error, NotExecuted) and not ran.abandoned:
             return _not_executed(operation_id, error.retryable, error.retry_after, type(error))
         why = "exception" if isinstance(error, Exception) else "interrupted"
         return open_outcome(operation_id, why, error)

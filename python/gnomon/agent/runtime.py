@@ -10,7 +10,7 @@ from typing import Any
 from .contract import Tool
 from .control import Control
 from .core import inside
-from .dispatch import Dispatched, Steps
+from .dispatch import Dispatched, Steps, Timeout
 from .effects import Do, Effect, Enter, Raised, Ran, Returned, Run, Sleep, TimedOut
 from .errors import ConcurrencyLimit
 from .operations import OperationStore
@@ -85,6 +85,7 @@ class ToolRuntime(Control):
         injected: Mapping[str, Any] | None = None,
         wait: float = 0.0,
         admit: Callable[[OperationRequest], None] | None = None,
+        timeout: Timeout = None,
     ) -> dict[str, Any]:
         """Run the tool under this id, or answer what is recorded under it.
 
@@ -106,6 +107,10 @@ class ToolRuntime(Control):
         admit : callable, optional
             Called with the request just before the first claim; what it raises refuses the call.
             Replays do not call it, so budgets can count here.
+        timeout : float or callable, optional
+            Seconds that the caller waits for the tool at most, or a function that says just before
+            the call how many are left; the tool's own ``timeout_ms`` holds where it is shorter.
+            Nothing is started where none are left.
 
         Returns
         -------
@@ -136,6 +141,7 @@ class ToolRuntime(Control):
             injected=injected,
             wait=wait,
             admit=admit,
+            timeout=timeout,
         ).result
 
     def dispatch_detail(
