@@ -26,6 +26,15 @@ from .retry import RetryPolicy
 from .settings import Settings
 from .slots import Slot, Slots
 
+
+def _seconds(what: str, value: Any) -> float | None:
+    if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float))):
+        raise TypeError(f"{what} must be a number of seconds or None, got {type(value).__name__}")
+    if value is not None and value != value:
+        raise ValueError(f"{what} must be a number of seconds, got nan")
+    return value
+
+
 #: Ids of the operations whose tools this thread or task is inside of.
 inside: ContextVar[tuple[str, ...]] = ContextVar("gnomon_inside", default=())
 
@@ -179,6 +188,8 @@ class RuntimeCore:
         **options: Any,
     ) -> Steps:
         """The steps of one dispatch; see ToolRuntime.dispatch for the arguments."""
+        if not callable(options.get("timeout")):
+            _seconds("timeout", options.get("timeout"))
         call = Call(
             name,
             arguments,
@@ -229,7 +240,7 @@ class RuntimeCore:
         tool = prepared.entry.tool
         timeout_ms = tool.limits.timeout_ms
         own = None if timeout_ms is None else timeout_ms / 1000
-        left = patience() if callable(patience) else patience
+        left = _seconds("timeout", patience() if callable(patience) else patience)
         timeout = min((limit for limit in (own, left) if limit is not None), default=None)
 
         def late(ran: Returned | Raised) -> None:
