@@ -57,9 +57,9 @@ MUTANTS = (
         (
             (
                 "store_sql.py",
-                "ON CONFLICT (operation_id) DO NOTHING",
+                'ON CONFLICT (operation_id) DO NOTHING\n"""',
                 "ON CONFLICT (operation_id) DO UPDATE SET owner = excluded.owner, "
-                "claim_token = excluded.claim_token",
+                'claim_token = excluded.claim_token\n"""',
             ),
         ),
         "test_store.py::test_threads_claim_one_id_once[sqlite]",

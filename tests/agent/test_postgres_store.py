@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from gnomon.agent import store_sql as sql
 from gnomon.agent.errors import StoreClosed, StoreUnavailable
-from gnomon.agent.records import ClaimReason, OperationStatus
+from gnomon.agent.records import Claim, ClaimReason, OperationStatus
 from ledgers import Ledger, claim_for, new_ledger, outcome, race
 
 psycopg = pytest.importorskip("psycopg")
@@ -310,3 +310,38 @@ def test_writers_of_many_rows_do_not_wait_for_each_other(ledger):
 def test_statements_that_lock_many_rows_lock_them_in_order():
     for statement in (sql.PURGE_LIST, sql.FORGET_LIST):
         assert statement.rstrip().endswith("ORDER BY operation_id @lock")
+
+
+def round_trips(store: Any, path: Any, work: Any) -> int:
+    """How often the server was asked and waited for, by the protocol's own record."""
+    raw = store._idle[-1]
+    with open(path, "wb") as record:
+        raw.pgconn.trace(record.fileno())
+        work()
+        raw.pgconn.untrace()
+    return path.read_text().count("ReadyForQuery")
+
+
+@pytest.mark.parametrize("injected", [False, True])
+def test_a_claim_takes_two_round_trips(ledger, tmp_path, injected):
+    store = ledger.open(clock=(lambda: 1000.0) if injected else None)
+    store.now()
+    path = tmp_path / "protocol"
+    assert round_trips(store, path, lambda: store.claim(claim_for())) == 2
+    done = outcome(S.SUCCEEDED, b"{}")
+    assert round_trips(store, path, lambda: store.settle("op-1", "me", 1, done)) == 4
+    assert round_trips(store, path, lambda: store.get("op-1")) == 1
+
+
+def test_a_claim_in_one_statement_writes_what_the_others_write(ledger, tmp_path):
+    request = claim_for(
+        arguments_json=b'{"project":"a%s\\\\ \' \xc3\xa4"}', business_scope="it's 50 % \\ done"
+    ).request
+    rows = []
+    sqlite = new_ledger("sqlite", tmp_path)
+    for store in (ledger.open(lambda: 1000.0), sqlite.open(lambda: 1000.0)):
+        won = store.claim(Claim(request, "o'wner", 30.0))
+        assert won.operation == store.get("op-1")
+        rows.append((won.operation, store.events("op-1")))
+    sqlite.close()
+    assert rows[0] == rows[1]

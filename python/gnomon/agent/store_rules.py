@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from . import store_sql as sql
@@ -30,6 +31,10 @@ from .records import (
 from .store_sql import Transaction
 
 _S = OperationStatus
+_RESULT = (
+    *("result_json", "result_digest", "result_bytes", "result_truncated"),
+    *("reason", "error_class"),
+)
 _MISMATCH = ClaimReason.APPROVAL_MISMATCH
 
 
@@ -258,7 +263,15 @@ def _outcome(
     must(tx.change(sql.SETTLE, values), row.operation_id)
     event(tx, row, kind, actor, status, reason=settlement.reason, **data)
     crash_point("in_settle_tx")
-    return known(tx, row.operation_id)
+    written = {field: getattr(settlement, field) for field in _RESULT}
+    return replace(
+        row,
+        **written,
+        status=status,
+        lease_until=row.lease_until if settlement.running else None,
+        updated_at=tx.now,
+        settled_at=values["settled_at"],
+    )
 
 
 def settle(

@@ -29,8 +29,10 @@ Parameters = Mapping[str, object]
 class Transaction(Protocol):
     """An open transaction. Whoever opened it commits it, or rolls it back on any exception."""
 
-    #: The store's clock, read when the transaction began.
-    now: float
+    @property
+    def now(self) -> float:
+        """The store's clock, read when the transaction began."""
+        ...
 
     def change(self, sql: str, parameters: Parameters) -> int:
         """Execute a writing statement; the number of rows it changed."""
@@ -116,6 +118,22 @@ INSERT INTO @operation ({_REQUEST}, {_STATE}, claim_token)
 VALUES ({_REQUEST_VALUES}, :status, :attempt, :owner, :lease_until, :approval_id, NULL, NULL, NULL,
     '', 0, 0, '', '', :now, :now, :settled_at, :claim_token)
 ON CONFLICT (operation_id) DO NOTHING
+"""
+# The same in PostgreSQL as one statement with its event and the server's clock. A second claim of
+# the id waits for the first one's commit, and then inserts neither row nor event.
+CLAIM_NEW = f"""
+WITH new AS (
+    INSERT INTO @operation ({_REQUEST}, {_STATE}, claim_token)
+    SELECT {_REQUEST_VALUES}, :status, 1, :owner, at + :lease_seconds, NULL, NULL, NULL, NULL,
+        '', 0, 0, '', '', at, at, NULL, :claim_token
+    FROM (SELECT COALESCE(:at, CAST(extract(epoch FROM clock_timestamp()) AS DOUBLE PRECISION))
+        AS at) clock
+    ON CONFLICT (operation_id) DO NOTHING RETURNING operation_id, created_at, lease_until
+), logged AS (
+    INSERT INTO @operation_event
+    SELECT operation_id, 1, 'dispatched', created_at, :owner, :data FROM new
+)
+SELECT created_at, lease_until FROM new
 """
 CLAIM_AGAIN = """
 UPDATE @operation SET status = 'in_flight', attempt = attempt + 1, owner = :owner,
