@@ -279,7 +279,7 @@ def test_secrets_reach_neither_log_nor_trace() -> None:
     def leak(pin: str, project: str) -> dict[str, Any]:
         return {"status": "succeeded", "echo": f"pin was {pin}", "evidence": [{"id": f"doc {pin}"}]}
 
-    world.tools["leak"] = Tool("leak", schema, 0, leak, redact=("/pin",))
+    world.tools["leak"] = Tool("leak", schema, 0, leak, redact_paths=("/pin",))
     candidate = tool("leak") | {"arguments": {"pin": secret, "project": "a"}}
     outcome = judged(run_agent(script(candidate), world.restart(), {}, never, 5))
     assert secret not in json.dumps([outcome["log"], outcome["trace"], outcome["task"]])

@@ -328,7 +328,7 @@ def test_cancelling_voids_an_approval(ledger: Ledger, remote: Remote) -> None:
 
 def test_an_approver_sees_no_declared_secret(remote: Remote) -> None:
     runtime = remote.runtime(
-        tool={"risk": 5, "approval": True, "redact": ("/project",)}, approvals=POLICY
+        tool={"risk": 5, "approval": True, "redact_paths": ("/project",)}, approvals=POLICY
     )
     shown = runtime.approvals.show(ask(runtime, arguments={"project": "hush-hush"}))
     assert shown.arguments == {"project": "[redacted]"}

@@ -48,6 +48,7 @@ class Prepared(NamedTuple):
     canonical: bytes
     injected: dict[str, Any]
     approval_digest: str | None
+    resource: str | None
 
     def fresh_arguments(self) -> dict[str, Any]:
         """What the tool gets: what it does to its arguments is no part of the request."""
@@ -74,12 +75,13 @@ class RuntimeCore:
         self.settings = settings
         self.store: OperationStore = MemoryOperationStore() if store is None else store
         self.redactor = settings.redactor if settings.redactor is not None else Redactor()
+        #: Whether the ledger keeps digests only, and so no secret.
+        self.hides = (
+            settings.store_arguments == "digest"
+            or getattr(self.store, "digest_only", False) is True
+        )
         self.registry = Registry(
-            tools,
-            self.redactor,
-            hides_results=settings.store_arguments == "digest"
-            or getattr(self.store, "digest_only", False) is True,
-            asynchronous=asynchronous,
+            tools, self.redactor, hides_results=self.hides, asynchronous=asynchronous
         )
         self.observer = Observer(self.redactor.text, settings.logger, settings.tracer)
         self.attempts = Attempts(
@@ -102,7 +104,11 @@ class RuntimeCore:
     def approvals(self) -> Approvals:
         """The approver's side of the ledger."""
         return Approvals(
-            self.store, self.settings.approvals, self.observer, self.registry.redact_arguments
+            self.store,
+            self.settings.approvals,
+            self.observer,
+            self.registry.redact_arguments,
+            self.check_stored,
         )
 
     def __repr__(self) -> str:
@@ -133,7 +139,18 @@ class RuntimeCore:
             canonical,
             entry.injected(arguments, call, self.settings.injected),
             self.approval_digest(request) if above else None,
+            self._resource(tool, request, arguments),
         )
+
+    @staticmethod
+    def _resource(
+        tool: Tool, request: OperationRequest, arguments: Mapping[str, Any]
+    ) -> str | None:
+        """The name of what this call must have for itself while it runs."""
+        if tool.resource_key is None or tool.effect == "read":
+            return None
+        resource = tool.contract.resource(arguments)
+        return None if resource is None else f"{request.tenant}\0{resource}"
 
     def bare_request(self, call: Call) -> OperationRequest | None:
         """The call as far as it identifies an operation, or None; for refused calls only."""
@@ -153,18 +170,48 @@ class RuntimeCore:
         stored: bytes | None = None,
     ) -> OperationRequest:
         scope = check_name("business_scope", call.business_scope, empty=True)
+        redactor = self._redactor_of(call)
         return OperationRequest(
-            check_name("operation_id", call.operation_id),
-            check_name("tenant", call.tenant, empty=True),
-            check_name("principal", call.principal, empty=True),
+            self.check_stored("operation_id", call.operation_id, redactor=redactor),
+            self.check_stored("tenant", call.tenant, empty=True, redactor=redactor),
+            self.check_stored("principal", call.principal, empty=True, redactor=redactor),
             call.name,
             contract_digest,
             digest(canonical),
             stored,
-            scope and self.redactor.text(scope),
+            scope and (redactor or self.redactor).text(scope),
             effect,
             risk,
         )
+
+    def _redactor_of(self, call: Call) -> Redactor | None:
+        """What knows the secrets of this call; None where its tool and its ledger have none."""
+        tool = self.tools.get(call.name) if isinstance(call.name, str) else None
+        if tool is None or not (self.hides or tool.redact_paths):
+            return None
+        return self.registry.find(call.name).redactor.for_call(call.arguments)
+
+    def shown_id(self, call: Call) -> str:
+        """The operation id of a refused call, as a log may show it."""
+        return (self._redactor_of(call) or self.redactor).text(call.operation_id)
+
+    def check_stored(
+        self, what: str, value: Any, *, empty: bool = False, redactor: Redactor | None = None
+    ) -> str:
+        """A name, which logs show and the ledger keeps; ValueError where it holds a secret.
+
+        ``redactor`` knows the secrets of the call. A ledger of digests keeps nothing that looks
+        like a credential either. Refused, because masks would make two names one.
+        """
+        name = check_name(what, value, empty=empty)
+        if redactor is None and self.hides:
+            redactor = self.redactor
+        if redactor is not None and name and redactor.text(name) != name:
+            raise ValueError(
+                f"{what} holds a secret or looks like a credential, and names are logged and kept; "
+                "use derive_operation_id for ids, and names that may be seen"
+            )
+        return name
 
     def refuse_reentry(self, operation_id: str) -> None:
         """Raise where the tool of this very operation dispatches it again."""

@@ -141,7 +141,7 @@ class Dispatch:
         core.observer.emit(
             "operation.refused",
             tool=call.name,
-            operation_id=call.operation_id,
+            operation_id=core.shown_id(call),
             error=type(refusal).__name__,
         )
         raise refusal
@@ -207,7 +207,7 @@ class Dispatch:
             self.call.admit(prepared.request)
         attempts = 0
         while True:
-            slot: Slot = yield Enter(prepared.entry.tool)
+            slot: Slot = yield Enter(prepared.entry.tool, prepared.resource)
             try:
                 crash_point("before_claim")
                 deadline = time.monotonic() + core.settings.lease_seconds

@@ -85,6 +85,10 @@ class ReentrantDispatch(ValueError):
     """A tool dispatched the operation that it is itself the execution of."""
 
 
+class ToolProcessError(Exception):
+    """An isolated tool raised, or its process ended without a result; text: the tool's error."""
+
+
 class NotExecuted(Exception):
     """Raised by a tool to prove that its external action was not started.
 
@@ -100,12 +104,23 @@ class NotExecuted(Exception):
         Whether another attempt may succeed. False ends the operation as failed.
     retry_after : float or None
         Seconds that the other side asked to wait before the next attempt.
+
+    Raises TypeError or ValueError for others: a program that says "yes" is wrong about its proof,
+    and then its operation needs reconciliation.
     """
 
     def __init__(
         self, message: str = "", *, retryable: bool = True, retry_after: float | None = None
     ) -> None:
         super().__init__(message)
+        if type(retryable) is not bool:
+            raise TypeError(f"retryable must be True or False, got {type(retryable).__name__}")
+        if retry_after is not None:
+            if type(retry_after) not in (int, float):
+                kind = type(retry_after).__name__
+                raise TypeError(f"retry_after must be a number of seconds or None, got {kind}")
+            if not 0 <= retry_after < float("inf"):
+                raise ValueError(f"retry_after must be a finite time >= 0, got {retry_after!r}")
         self.retryable = retryable
         self.retry_after = retry_after
 

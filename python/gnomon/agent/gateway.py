@@ -13,6 +13,7 @@ from typing import Any
 
 from .records import Operation, OperationRequest
 from .redact import Redactor
+from .tool_contract import ToolContract
 
 Admit = Callable[[OperationRequest | None], None]
 
@@ -81,6 +82,12 @@ class Gateway:
         tool = self._tools.get(name) if self._tools is not None and isinstance(name, str) else None
         effect = getattr(tool, "effect", "write")
         return (effect if isinstance(effect, str) else "write"), _risk(tool)
+
+    def normalized(self, name: Any, arguments: Any) -> Any:
+        """Arguments as the ledger would record them; as they came where nobody knows better."""
+        tool = self._tools.get(name) if self._tools is not None and isinstance(name, str) else None
+        contract = getattr(tool, "contract", None)
+        return contract.normalized(arguments) if isinstance(contract, ToolContract) else arguments
 
     def redactor_for(self, name: Any, arguments: Any) -> Redactor:
         """What takes the secrets of one call out of events."""

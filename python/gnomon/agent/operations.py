@@ -12,9 +12,11 @@ Time is the store's own clock (``now``), so that leases and expiries of several 
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol, runtime_checkable
 
+from .identity import derive_operation_id
 from .records import (
     EVENT_TYPES,
     TERMINAL,
@@ -53,6 +55,7 @@ __all__ = [
     "Settlement",
     "all_operations",
     "crash_point",
+    "derive_operation_id",
 ]
 
 
@@ -277,3 +280,17 @@ def crash_point(name: str) -> None:
     """Tell the test hook, if one is set, that this point is reached."""
     if crash_hook is not None:
         crash_hook(name)
+
+
+# The stores know this module, so they come into it when they are asked for.
+_STORES = {
+    "MemoryOperationStore": "memory_store",
+    "PostgresOperationStore": "postgres_store",
+    "SqliteOperationStore": "sqlite_store",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _STORES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f".{_STORES[name]}", __package__), name)

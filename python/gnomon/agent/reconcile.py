@@ -97,6 +97,20 @@ class Reconciler:
             self.after = rows[-1].operation_id if len(rows) == limit else ""
         return [looked for row in rows if (looked := self._look(row)) is not None]
 
+    def recover(self) -> list[Operation]:
+        """See ToolRuntime.recover: what dead owners left in flight becomes open here."""
+        return self._runtime.recover()
+
+    def resolve(
+        self,
+        operation_id: str,
+        outcome: Mapping[str, Any] | str,
+        evidence: Mapping[str, Any],
+        actor: str,
+    ) -> Operation:
+        """See ToolRuntime.resolve: an operator's word where no look-up can say."""
+        return self._runtime.resolve(operation_id, outcome, evidence, actor)
+
     def look(self, operation_id: str) -> Looked | None:
         """One operation; None where it is not open or its tool cannot look."""
         row = self._runtime.operation(operation_id)

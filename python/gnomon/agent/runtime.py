@@ -11,13 +11,35 @@ from .contract import Tool
 from .control import Control
 from .core import inside
 from .dispatch import Dispatched, Steps, Timeout
-from .effects import Do, Effect, Enter, Raised, Ran, Returned, Run, Sleep, TimedOut
+from .effects import (
+    Do,
+    Effect,
+    Enter,
+    Raised,
+    Ran,
+    Returned,
+    Run,
+    Sleep,
+    TimedOut,
+    ToolContext,
+)
 from .errors import ConcurrencyLimit
 from .operations import OperationStore
+from .process import ProcessCall
 from .records import OperationRequest
 from .settings import Settings
 from .slots import Slot
 from .worker import Worker
+
+__all__ = ["ToolContext", "ToolRuntime", "no_slot"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "AsyncToolRuntime":  # it stands on this module
+        from .async_runtime import AsyncToolRuntime
+
+        return AsyncToolRuntime
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 class ToolRuntime(Control):
@@ -173,7 +195,7 @@ class ToolRuntime(Control):
         if isinstance(effect, Run):
             return self._call(effect)
         if isinstance(effect, Enter):
-            return self._enter(effect.tool)
+            return self._enter(effect.tool, effect.resource)
         if isinstance(effect, Sleep):
             time.sleep(effect.seconds)
             return None
@@ -182,6 +204,8 @@ class ToolRuntime(Control):
     def _call(self, run: Run) -> Ran:
         mark = inside.set((*inside.get(), run.operation_id))
         try:
+            if run.tool.isolation == "process":
+                return ProcessCall(run).run()
             if run.timeout is not None:
                 return _call_with_timeout(run, run.timeout)
             return Returned(run.tool.execute(**run.arguments))
@@ -190,13 +214,13 @@ class ToolRuntime(Control):
         finally:
             inside.reset(mark)
 
-    def _enter(self, tool: Tool) -> Slot:
-        slot = self.slots.enter(tool.name, tool.max_concurrency)
+    def _enter(self, tool: Tool, resource: str | None) -> Slot:
+        slot = self.slots.enter(tool.name, tool.max_concurrency, resource)
         if slot is not None:
             return slot
         seconds = 0.0 if inside.get() else self.settings.slot_seconds
         served = threading.Event()
-        waiter = self.slots.wait(tool.name, tool.max_concurrency, served.set)
+        waiter = self.slots.wait(tool.name, tool.max_concurrency, served.set, resource)
         try:
             served.wait(seconds)
         except BaseException:
@@ -213,8 +237,9 @@ class ToolRuntime(Control):
 def no_slot(tool: Tool, seconds: float) -> ConcurrencyLimit:
     """The error of a dispatch that found no place."""
     return ConcurrencyLimit(
-        f"no place for tool {tool.name!r} within {seconds:g} s: max_concurrency is reached; "
-        "nothing was started, dispatch the same operation id again later"
+        f"no place for tool {tool.name!r} within {seconds:g} s: max_concurrency is reached, or "
+        "another call acts on the same resource; nothing was started, dispatch the same operation "
+        "id again later"
     )
 
 
