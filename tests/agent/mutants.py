@@ -84,6 +84,19 @@ MUTANTS = (
         "assert sum(result.won for result in wins) == 1",
     ),
     Mutant(
+        "a claim in PostgreSQL overwrites what is there (upsert)",
+        (
+            (
+                "store_sql.py",
+                "ON CONFLICT (operation_id) DO NOTHING RETURNING",
+                "ON CONFLICT (operation_id) DO UPDATE SET owner = excluded.owner, "
+                "claim_token = excluded.claim_token RETURNING",
+            ),
+        ),
+        "test_store.py::test_threads_claim_one_id_once[postgres]",
+        "assert sum(result.won for result in wins) == 1",
+    ),
+    Mutant(
         "a claim in memory looks first and inserts afterwards",
         (
             (

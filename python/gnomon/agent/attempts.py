@@ -23,6 +23,7 @@ class Running:
     attempt: int
     cancel: CancelFlag = field(default_factory=CancelFlag)
     acting: bool = True  # until its tool has ended, or will never begin
+    abandoned: bool = False  # nobody waits for the tool any more
 
 
 class Attempts:
@@ -87,6 +88,14 @@ class Attempts:
         """Whether a tool of this operation still runs in this process, waited for or not."""
         return self._pid == os.getpid() and any(
             running.acting
+            for running in list(self._running.values())
+            if running.operation_id == operation_id
+        )
+
+    def outlives(self, operation_id: str) -> bool:
+        """Whether a tool of this operation runs here although nobody waits for it any more."""
+        return self._pid == os.getpid() and any(
+            running.acting and running.abandoned
             for running in list(self._running.values())
             if running.operation_id == operation_id
         )

@@ -117,8 +117,6 @@ class Dispatch:
             shown = self.prepared.approval_digest or core.approval_digest(request)
             return (yield from self._execute(core.claim(request, approval_digest=shown)))
         if row.status is _S.NOT_EXECUTED and row.cancel_requested_at is None:
-            if core.attempts.acts(row.operation_id):  # somebody resolved it after our lease ended
-                raise StillRunning(row.operation_id, row.status.value, row.owner, None)
             if not (yield from self._still_approved(row)):
                 return (yield from self._ask_approval())
             digest = self.prepared.approval_digest
@@ -203,6 +201,11 @@ class Dispatch:
     def _execute(self, claim: Claim) -> Steps:
         """Claim, run and settle, again while an attempt proves not to have executed."""
         core, prepared = self.core, self.prepared
+        if not claim.first and core.attempts.outlives(claim.request.operation_id):
+            # Somebody said that our tool did not act, after a lease that we could not extend.
+            raise StillRunning(
+                claim.request.operation_id, "not_executed", core.attempts.owner, None
+            )
         if self.call.admit is not None:
             self.call.admit(prepared.request)
         attempts = 0
@@ -279,6 +282,7 @@ class Dispatch:
                     self.executed = self.executed or not isinstance(ran, NotStarted)
                     abandoned = isinstance(ran, (TimedOut, Raised)) and ran.abandoned
                     if abandoned:
+                        running.abandoned = True
                         slot = Slot()
                     else:
                         running.acting = False

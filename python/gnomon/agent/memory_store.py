@@ -146,7 +146,7 @@ class MemoryOperationStore(MemoryApprovals):
 
     def _why_lost(self, claim: Claim, row: Operation | None, now: float) -> ClaimReason | None:
         if row is None:
-            if claim.approval_digest is None and claim.retry_attempt is None:
+            if claim.first:
                 return None
             raise UnknownOperation(claim.request.operation_id)
         if not row.same_request(claim.request) or row.cancel_requested_at is not None:

@@ -266,7 +266,7 @@ class PostgresOperationStore(SqlOperationStore):
 
     def _claim(self, tx: Any, wish: Claim, token: str) -> ClaimResult:
         """Two round trips for a new id, its COMMIT included; see `claim_new`."""
-        if wish.approval_digest is None and wish.retry_attempt is None:
+        if wish.first:
             return claim_new(tx, wish, token)
         return super()._claim(tx, wish, token)
 

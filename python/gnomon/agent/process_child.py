@@ -63,6 +63,10 @@ def _found(request: dict[str, Any]) -> Any:
     return getattr(found, "execute", found)  # a decorated function's name means its Tool
 
 
+def _says_not_executed(kind: type) -> bool:
+    return (kind.__module__, kind.__qualname__) == ("gnomon.agent.errors", "NotExecuted")
+
+
 def outcome_of(request: dict[str, Any]) -> dict[str, Any]:
     """What the call came to, as JSON values as far as the tool keeps to them."""
     try:
@@ -74,7 +78,7 @@ def outcome_of(request: dict[str, Any]) -> dict[str, Any]:
     except BaseException as error:
         outcome: dict[str, Any] = {"kind": "raised", "text": str(error)}
         outcome["type"] = type(error).__qualname__
-        if any(kind.__qualname__ == "NotExecuted" for kind in type(error).__mro__):
+        if any(_says_not_executed(kind) for kind in type(error).__mro__):
             outcome["retryable"] = getattr(error, "retryable", None)
             outcome["retry_after"] = getattr(error, "retry_after", None)
             outcome["kind"] = "not_executed"

@@ -253,6 +253,11 @@ class Claim:
     retry_attempt: int | None = None
     durable: bool = True
 
+    @property
+    def first(self) -> bool:
+        """Whether it is for an id that has no row yet."""
+        return self.approval_digest is None and self.retry_attempt is None
+
 
 class ClaimResult(NamedTuple):
     """Answer of ``claim``: the row as it is after the transaction."""

@@ -152,7 +152,7 @@ def claim(tx: Transaction, wish: Claim, token: str) -> ClaimResult:
     """OperationStore.claim: the one place where an operation becomes IN_FLIGHT."""
     request = wish.request
     lease_until = tx.now + wish.lease_seconds
-    if wish.approval_digest is None and wish.retry_attempt is None:
+    if wish.first:
         new = insert(
             tx,
             request,

@@ -35,6 +35,7 @@ class Limits:
 
 
 NO_LIMITS = Limits()
+NO_ARGUMENTS: dict[str, Any] = {"type": "object", "properties": {}}
 
 
 class ToolContract:
@@ -44,7 +45,7 @@ class ToolContract:
     ----------
     name, purpose : str
     input_schema : dict
-        JSON Schema of all arguments, injected ones included.
+        JSON Schema of all arguments, injected ones included; the default takes none.
     output_schema : dict or None
     effect, risk, idempotent, limits, injected, reconcile, redact_paths, resource_key, normalize
         See Tool.
@@ -70,7 +71,7 @@ class ToolContract:
         self,
         name: str,
         purpose: str = "",
-        input_schema: dict[str, Any] | None = None,
+        input_schema: dict[str, Any] = NO_ARGUMENTS,
         output_schema: dict[str, Any] | None = None,
         effect: Effect = "write",
         risk: int = 0,
@@ -95,10 +96,9 @@ class ToolContract:
         self.normalize = normalize
         self.redact_paths = tuple(redact_paths)
         self.integers, self.rules, self.bounds = integers, rules, bounds
-        given = {"type": "object", "properties": {}} if input_schema is None else input_schema
         compiled: dict[str, Any] = {"rules": rules, "integers": integers}
         arguments = {**compiled, "is_object": True, "bounds": bounds}
-        whole = compile_schema(given, **arguments)
+        whole = compile_schema(input_schema, **arguments)
         self.input_schema: dict[str, Any] = whole.schema
         self.arguments: CompiledSchema = whole
         if self.injected:
