@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
+from functools import partial
 from typing import Any, NamedTuple
 
 from .approval import Approvals
@@ -171,10 +172,13 @@ class RuntimeCore:
     ) -> OperationRequest:
         scope = check_name("business_scope", call.business_scope, empty=True)
         redactor = self._redactor_of(call)
+        check: Callable[..., str] = check_name
+        if self.hides or redactor is not None:
+            check = partial(self.check_stored, redactor=redactor)
         return OperationRequest(
-            self.check_stored("operation_id", call.operation_id, redactor=redactor),
-            self.check_stored("tenant", call.tenant, empty=True, redactor=redactor),
-            self.check_stored("principal", call.principal, empty=True, redactor=redactor),
+            check("operation_id", call.operation_id),
+            check("tenant", call.tenant, empty=True),
+            check("principal", call.principal, empty=True),
             call.name,
             contract_digest,
             digest(canonical),
@@ -235,8 +239,9 @@ class RuntimeCore:
         **options: Any,
     ) -> Steps:
         """The steps of one dispatch; see ToolRuntime.dispatch for the arguments."""
-        if not callable(options.get("timeout")):
-            _seconds("timeout", options.get("timeout"))
+        timeout = options.get("timeout")
+        if timeout is not None and not callable(timeout):
+            _seconds("timeout", timeout)
         call = Call(
             name,
             arguments,
@@ -287,8 +292,10 @@ class RuntimeCore:
         tool = prepared.entry.tool
         timeout_ms = tool.limits.timeout_ms
         own = None if timeout_ms is None else timeout_ms / 1000
-        left = _seconds("timeout", patience() if callable(patience) else patience)
-        timeout = min((limit for limit in (own, left) if limit is not None), default=None)
+        timeout = own
+        if patience is not None:
+            left = _seconds("timeout", patience() if callable(patience) else patience)
+            timeout = min((limit for limit in (own, left) if limit is not None), default=None)
 
         def late(ran: Returned | Raised) -> None:
             self._settle_late(prepared, row, running, ran)
