@@ -127,6 +127,12 @@ def test_only_an_open_outcome_can_be_of_a_running_tool(status: OperationStatus) 
 # --- two runtimes ---------------------------------------------------------------------------------
 
 
+def lease_thread(runtime: ToolRuntime) -> threading.Thread:
+    keeper = runtime.attempts._keeper
+    assert keeper is not None
+    return keeper._thread
+
+
 def look(_: Any) -> dict[str, str]:
     return {"status": "not_executed"}
 
@@ -159,6 +165,7 @@ def test_the_heartbeat_keeps_it_alive_also_after_close(shared_ledger: Ledger) ->
     remote = Remote(before=gate)
     with remote.runtime(shared_ledger.open(), tool=TIMEOUT, lease_seconds=0.3) as mine:
         mine.dispatch("write", ALPHA, "op-1")
+        beats = lease_thread(mine)
     other = ToolRuntime({}, 1, shared_ledger.open(), recover=False)
     end = time.monotonic() + 0.9
     while time.monotonic() < end:
@@ -167,7 +174,7 @@ def test_the_heartbeat_keeps_it_alive_also_after_close(shared_ledger: Ledger) ->
         time.sleep(0.05)
     gate.open()
     until(lambda: other.operations["op-1"]["status"] == "succeeded")
-    until(lambda: "gnomon-lease" not in {thread.name for thread in threading.enumerate()})
+    until(lambda: not beats.is_alive())
 
 
 def test_a_store_that_is_closed_under_a_running_tool_ends_its_heartbeat(ledger: Ledger) -> None:
@@ -175,8 +182,10 @@ def test_a_store_that_is_closed_under_a_running_tool_ends_its_heartbeat(ledger: 
     remote, store = Remote(before=gate), ledger.open()
     with remote.runtime(store, tool=TIMEOUT, lease_seconds=0.03) as mine:
         mine.dispatch("write", ALPHA, "op-1")
+        beats = lease_thread(mine)
+    assert beats.is_alive()
     store.close()
-    until(lambda: "gnomon-lease" not in {thread.name for thread in threading.enumerate()})
+    until(lambda: not beats.is_alive())
     gate.open()
     with pytest.raises(StoreClosed):
         store.get("op-1")
