@@ -22,6 +22,8 @@ def act(folder: str, what: str, operation_id: str = "") -> Any:
 
         retryable: Any = "yes" if what == "refuse wrongly" else True
         raise NotExecuted("busy", retryable=retryable, retry_after=1.5)
+    if what.startswith("after "):
+        time.sleep(float(what.removeprefix("after ")))
     with open(place / "effects", "a") as effects:
         effects.write(f"{operation_id}\n")
     if what == "raise":

@@ -194,8 +194,8 @@ MUTANTS = (
         (
             (
                 "runtime.py",
-                "        except BaseException as error:\n            return Raised(error)",
-                "        except Exception as error:\n            return Raised(error)",
+                "        except BaseException as error:\n            return Raised(error,",
+                "        except Exception as error:\n            return Raised(error,",
             ),
             (
                 "dispatch.py",

@@ -243,12 +243,14 @@ class AsyncToolRuntime:
                 return await _call_in_process(run)
             if not is_async(run.tool.execute):
                 return await _call_in_thread(run)
-            ran: Ran = TimedOut(abandoned=False)
+            if not run.in_time():
+                return NotStarted(None)
+            ran: Ran = TimedOut()
             with anyio.move_on_after(run.timeout):
                 ran = Returned(await run.tool.execute(**run.arguments))
             return ran
         except BaseException as error:
-            return Raised(error)
+            return Raised(error, abandoned=run.running.abandoned)
         finally:
             inside.reset(mark)
 
@@ -303,12 +305,12 @@ async def _call_in_process(run: Run) -> Ran:
 async def _call_in_thread(run: Run) -> Ran:
     ended = anyio.Event()
     worker = Worker(run, _from_any_thread(ended))
-    refused = worker.start()
-    if refused is not None:
-        return refused
     try:
+        refused = worker.start()
+        if refused is not None:
+            return refused
         with anyio.move_on_after(run.timeout):
             await ended.wait()
+        return worker.stop_waiting()
     except BaseException as error:
         return worker.interrupted(error)
-    return worker.abandon() or TimedOut(abandoned=True)

@@ -5,25 +5,13 @@ from __future__ import annotations
 import os
 import threading
 import uuid
-from dataclasses import dataclass, field
 
-from .effects import CancelFlag
+from .effects import Running
 from .errors import StoreClosed, StoreUnavailable
-from .leases import LeaseKeeper
+from .leases import Lease, LeaseKeeper, steady
 from .observe import Observer
 from .operations import OperationStore
 from .records import Operation, OperationStatus, Settlement, SettleResult
-
-
-@dataclass(eq=False)
-class Running:
-    """An attempt that was won and whose end is not recorded yet."""
-
-    operation_id: str
-    attempt: int
-    cancel: CancelFlag = field(default_factory=CancelFlag)
-    acting: bool = True  # until its tool has ended, or will never begin
-    abandoned: bool = False  # nobody waits for the tool any more
 
 
 class Attempts:
@@ -62,9 +50,10 @@ class Attempts:
                     self._renew()
         return self._owner
 
-    def start(self, row: Operation) -> Running:
-        """Note a won attempt, and see that its lease is extended while it runs."""
-        running = Running(row.operation_id, row.attempt)
+    def start(self, row: Operation, asked_at: float) -> Running:
+        """Note an attempt won by a claim of then, and see that its lease is extended."""
+        lease = Lease(asked_at, self._lease)
+        running = Running(row.operation_id, row.attempt, lease)
         self._running[row.operation_id, row.attempt] = running
         if self._keeper is None and self._beats:
             with self._lock:
@@ -149,8 +138,10 @@ class Attempts:
         try:
             if running:
                 ids = list(dict.fromkeys(each.operation_id for each in running))
+                since = steady()
                 asked = self._store.heartbeat(self._owner, ids, self._lease)
                 for each in running:
+                    each.lease.extend(since, self._lease)
                     if each.operation_id in asked:
                         each.cancel.asked = True
         except Exception as error:  # whatever it is, it must not end the thread that comes back

@@ -9,10 +9,10 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from .approval import Approvals
-from .attempts import Attempts, Running
+from .attempts import Attempts
 from .contract import Tool
 from .dispatch import Call, Dispatch, Steps, Timeout
-from .effects import Raised, Returned, Run, ToolContext
+from .effects import NotStarted, Raised, Returned, Run, Running, ToolContext
 from .errors import ReentrantDispatch, StoreClosed, ToolRefused
 from .identity import check_name
 from .jsonvalue import digest
@@ -297,14 +297,14 @@ class RuntimeCore:
             left = _seconds("timeout", patience() if callable(patience) else patience)
             timeout = min((limit for limit in (own, left) if limit is not None), default=None)
 
-        def late(ran: Returned | Raised) -> None:
+        def late(ran: Returned | Raised | NotStarted) -> None:
             self._settle_late(prepared, row, running, ran)
 
         arguments = prepared.fresh_arguments()
         if prepared.entry.context_names:
             context = self._context(prepared, row, running, timeout)
             arguments.update(dict.fromkeys(prepared.entry.context_names, context))
-        return Run(tool, arguments, row.operation_id, timeout, slot, late)
+        return Run(tool, arguments, timeout, slot, running, late)
 
     def _context(
         self, prepared: Prepared, row: Operation, running: Running, timeout: float | None
@@ -329,7 +329,11 @@ class RuntimeCore:
         )
 
     def _settle_late(
-        self, prepared: Prepared, row: Operation, running: Running, ran: Returned | Raised
+        self,
+        prepared: Prepared,
+        row: Operation,
+        running: Running,
+        ran: Returned | Raised | NotStarted,
     ) -> None:
         running.acting = False
         outcome = prepared.entry.outcome(ran, row.operation_id, prepared.arguments)

@@ -7,13 +7,13 @@ result of this very request, which stays readable after tools, risk limits and s
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .effects import Do, Effect, Enter, NotStarted, Raised, Ran, Sleep, TimedOut
+from .effects import Do, Effect, Enter, NotStarted, Ran, Sleep
 from .errors import ApprovalMismatch, OperationConflict, StillRunning
+from .leases import steady
 from .operations import crash_point
 from .outcome import (
     Outcome,
@@ -213,13 +213,13 @@ class Dispatch:
             slot: Slot = yield Enter(prepared.entry.tool, prepared.resource)
             try:
                 crash_point("before_claim")
-                deadline = time.monotonic() + core.settings.lease_seconds
+                asked_at = steady()
                 won: ClaimResult = yield Do(core.store.claim, (claim,))
                 if not won.won:
                     slot.release()  # waiting for somebody else's result takes no place
                     return (yield from self._lost(won))
                 attempts += 1
-                row, outcome, slot = yield from self._attempt(won.operation, slot, deadline)
+                row, outcome = yield from self._attempt(won.operation, slot, asked_at)
             finally:
                 slot.release()
             if outcome.error is not None:
@@ -250,16 +250,12 @@ class Dispatch:
         return answer
 
     def _attempt(
-        self, row: Operation, slot: Slot, deadline: float
-    ) -> Generator[Effect, Any, tuple[Operation, Outcome, Slot]]:
-        """One won claim to its recorded outcome; an abandoned tool keeps the slot.
-
-        After ``deadline`` (the claim's own lease, by this process's clock) the tool is not started:
-        while this process stood still, another one may have found that nothing ran.
-        """
+        self, row: Operation, slot: Slot, asked_at: float
+    ) -> Generator[Effect, Any, tuple[Operation, Outcome]]:
+        """One claim, asked for at ``asked_at`` and won, to its recorded outcome."""
         core, prepared = self.core, self.prepared
-        running = core.attempts.start(row)
-        called = abandoned = False
+        running = core.attempts.start(row, asked_at)
+        called = False
         try:
             try:
                 crash_point("after_claim")
@@ -275,16 +271,11 @@ class Dispatch:
                     run = core.run_effect(prepared, row, running, slot, self.call.timeout)
                     crash_point("before_call")
                     ran: Ran = NotStarted(None)
-                    in_time = run.timeout is None or run.timeout > 0
-                    if time.monotonic() < deadline and in_time:
+                    if run.timeout is None or run.timeout > 0:
                         called = True
                         ran = yield run
                     self.executed = self.executed or not isinstance(ran, NotStarted)
-                    abandoned = isinstance(ran, (TimedOut, Raised)) and ran.abandoned
-                    if abandoned:
-                        running.abandoned = True
-                        slot = Slot()
-                    else:
+                    if not running.abandoned:
                         running.acting = False
                     crash_point("after_return")
                     outcome = prepared.entry.outcome(ran, row.operation_id, prepared.arguments)
@@ -295,15 +286,17 @@ class Dispatch:
                     outcome = open_outcome(row.operation_id, "interrupted", error)
                 else:
                     outcome = interrupted_before_call(row.operation_id, error)
-            settlement = replace(outcome.settlement, running=True) if abandoned else None
-            settled = yield Do(core.attempts.settle, (row, settlement or outcome.settlement))
+            settlement = outcome.settlement
+            if running.abandoned:
+                settlement = replace(settlement, running=True)
+            settled = yield Do(core.attempts.settle, (row, settlement))
             crash_point("after_settle")
         finally:
-            if not abandoned:
+            if not running.abandoned:
                 core.attempts.finish(running)
         if settled is None:
-            return row, core.not_recorded(row, outcome), slot
+            return row, core.not_recorded(row, outcome)
         if settled.applied and settled.operation.status is outcome.status:
-            return settled.operation, outcome, slot
+            return settled.operation, outcome
         answer = recorded_answer(settled.operation)  # the ledger is the truth
-        return settled.operation, Outcome(outcome.settlement, answer, outcome.error), slot
+        return settled.operation, Outcome(outcome.settlement, answer, outcome.error)

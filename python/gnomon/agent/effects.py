@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from .contract import Tool
+from .leases import Lease
 from .slots import Slot
 
 
@@ -44,6 +45,18 @@ class CancelFlag:
 
     def __init__(self) -> None:
         self.asked = False
+
+
+@dataclass(eq=False)
+class Running:
+    """An attempt that was won and whose end is not recorded yet."""
+
+    operation_id: str
+    attempt: int
+    lease: Lease
+    cancel: CancelFlag = field(default_factory=CancelFlag)
+    acting: bool = True  # until its tool has ended, or will never begin
+    abandoned: bool = False  # nobody waits for the tool any more, and it may still run
 
 
 @dataclass(frozen=True)
@@ -86,17 +99,33 @@ class ToolContext:
 class Run(NamedTuple):
     """Start the tool. This is the one effect that acts outside; it is yielded once per won claim.
 
-    The answer is Returned, Raised, NotStarted or TimedOut, never an exception thrown in. Where it
-    says ``abandoned``, the driver calls ``late`` with Returned or Raised when the tool ends after
-    all, and then releases ``slot``; in every other case the core releases it.
+    The answer is Returned, Raised, NotStarted or TimedOut, never an exception thrown in. A driver
+    that stops waiting for a tool that may still run says so by ``leave``, in the same moment: what
+    an interruption does to its answer afterwards changes nothing. When that tool ends after all, it
+    calls ``late`` and releases the slot. Right before it calls the tool, the driver asks
+    ``in_time``: a process that stood still must not begin what another may have begun meanwhile.
     """
 
     tool: Tool
     arguments: Mapping[str, Any]
-    operation_id: str
     timeout: float | None
     slot: Slot
-    late: Callable[[Returned | Raised], None]
+    running: Running
+    late: Callable[[Returned | Raised | NotStarted], None]
+
+    @property
+    def operation_id(self) -> str:
+        """The operation."""
+        return self.running.operation_id
+
+    def in_time(self) -> bool:
+        """Whether the claim's lease still holds, by this process's clock."""
+        return self.running.lease.left() > 0
+
+    def leave(self) -> Slot:
+        """Nobody waits for the tool any more; the slot, which it now keeps until it ends."""
+        self.running.abandoned = True
+        return self.slot.hand_over()
 
 
 class Returned(NamedTuple):
@@ -108,7 +137,7 @@ class Returned(NamedTuple):
 class Raised(NamedTuple):
     """The tool ended by an exception, also by one that is not an Exception.
 
-    ``abandoned``: the wait for the tool ended so, and the tool itself still runs, as in TimedOut.
+    ``abandoned``: it is the wait for the tool that ended so, and the tool itself may still run.
     """
 
     error: BaseException
@@ -124,10 +153,9 @@ class NotStarted(NamedTuple):
     error: BaseException | None
 
 
-class TimedOut(NamedTuple):
-    """The deadline passed. ``abandoned``: the tool still runs and will be reported late."""
-
-    abandoned: bool
+@dataclass(frozen=True)
+class TimedOut:
+    """The time for the call is over; ``Running.abandoned`` says whether the tool still runs."""
 
 
 Effect = Do | Enter | Sleep | Run

@@ -1,10 +1,49 @@
-"""Extends the leases of running operations, so that other processes see that their owner lives."""
+"""Leases: how long other processes take the owner of a running operation for alive.
+
+What a lease cannot do: a process that stands still (SIGSTOP, a paused machine, a C extension that
+holds the interpreter) for longer than its lease while its tool is under way looks dead to the
+others, and goes on with the tool when it wakes. If somebody resolved the operation as not executed
+meanwhile, it may be started elsewhere, and both may act. No clock of ours closes that gap; an
+``idempotency_key`` that the other side honours does, a tool with ``isolation="process"`` makes it
+small (it is killed with its lease), and so does a lease longer than any pause to be expected.
+"""
 
 from __future__ import annotations
 
+import sys
 import threading
+import time
 import weakref
 from collections.abc import Callable
+
+
+def steady() -> float:
+    """Seconds that only grow, also while the machine sleeps; the same in all its processes."""
+    if sys.platform == "linux":
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+    return time.monotonic()
+
+
+class Lease:
+    """Until when, by this process's own clock, nobody else takes its attempt for dead.
+
+    Counted from before the ledger was asked, so it ends no later than the ledger's own. Once over
+    it stays over: somebody may have looked meanwhile.
+    """
+
+    __slots__ = ("end",)
+
+    def __init__(self, since: float, seconds: float) -> None:
+        self.end = since + seconds
+
+    def left(self) -> float:
+        """Seconds left; 0 or less where it is over."""
+        return self.end - steady()
+
+    def extend(self, since: float, seconds: float) -> None:
+        """The ledger was asked at ``since`` and gave this many seconds more."""
+        if since < self.end:
+            self.end = max(self.end, since + seconds)
 
 
 class LeaseKeeper:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from .errors import InvalidTransition, StillRunning, StoreClosed, UnknownOperation
+from .errors import (
+    InvalidTransition,
+    StillRunning,
+    StoreClosed,
+    StoreUnavailable,
+    UnknownOperation,
+)
 from .memory_approvals import MemoryApprovals, changed
 from .operations import crash_point
 from .records import (
@@ -44,8 +51,14 @@ class _Transaction:
         self._clock = clock
         self._lock = threading.RLock()
         self._open = True
+        self._pid = os.getpid()
 
     def __enter__(self) -> float:
+        if os.getpid() != self._pid:
+            raise StoreUnavailable(
+                "this ledger is in the memory of the process that forked this one: a copy cannot "
+                "see what is claimed there; use SqliteOperationStore for several processes"
+            )
         self._lock.acquire()
         if not self._open:
             self._lock.release()
@@ -62,6 +75,9 @@ class _Transaction:
 
 class MemoryOperationStore(MemoryApprovals):
     """An OperationStore in this process; a lock makes each method atomic.
+
+    A child made by fork has a copy that knows nothing of its parent's claims, so it is refused
+    there.
 
     Parameters
     ----------

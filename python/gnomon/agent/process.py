@@ -1,7 +1,8 @@
 """Tools in a process of their own, which can be killed where a thread cannot.
 
 The process runs `process_child.py`: arguments and result are JSON over pipes, nothing is pickled
-and nothing forked. It dies with its owner, so that a lease that is over means that nothing acts.
+and nothing forked. It dies with its owner, and with its lease where its owner stands still or
+cannot extend it, so that a lease that is over means that nothing acts.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from .jsontext import loads_strict
 from .outcome import RESULT_BOUNDS
 from .signature import place_of
 
+_LOOK_SECONDS = 0.5
 _CHILD = Path(__file__).with_name("process_child.py")
 
 
@@ -44,6 +46,8 @@ class ProcessCall:
         except (TypeError, ValueError, RecursionError) as error:
             text = f"arguments of an isolated tool must be JSON: {type(error).__name__}"
             return Raised(NotExecuted(text, retryable=False))
+        if not self._run.in_time():
+            return NotStarted(None)
         read, write = os.pipe()
         try:
             try:
@@ -52,6 +56,8 @@ class ProcessCall:
                 os.close(write)
             return refused or self._answer(request, read)
         finally:
+            if self._process is not None:  # an interruption may come between any two lines
+                self._kill(self._process)
             os.close(read)
 
     def interrupted(self, error: BaseException) -> Ran:
@@ -70,6 +76,7 @@ class ProcessCall:
             "module": module,
             "name": name,
             "path": sys.path,
+            "lease_end": self._run.running.lease.end,
             "arguments": dict(self._run.arguments),
         }
         return json.dumps(request, allow_nan=False).encode() + b"\n"
@@ -93,12 +100,9 @@ class ProcessCall:
     def _answer(self, request: bytes, read: int) -> Ran:
         process = self._process
         assert process is not None
-        assert process.stdin is not None
         try:
-            with suppress(BrokenPipeError):  # it died at once; its exit tells
-                process.stdin.write(request)
-                process.stdin.flush()
-            data = _read(read, self._run.timeout)
+            self._tell(process, request)
+            data = self._read(process, read)
         except BaseException as error:
             self._kill(process)
             return Raised(error)
@@ -106,8 +110,44 @@ class ProcessCall:
             _await_exit(process.pid)  # its pipe is closed, so it ends by itself: how?
         self._kill(process)  # its time is over, or it has answered: what it left behind goes too
         if data is None:
-            return TimedOut(abandoned=False)
+            return TimedOut()
         return _ran(data, process.returncode)
+
+    @staticmethod
+    def _tell(process: subprocess.Popen[bytes], line: bytes) -> None:
+        assert process.stdin is not None
+        with suppress(BrokenPipeError):  # it died; its exit tells
+            process.stdin.write(line)
+            process.stdin.flush()
+
+    def _read(self, process: subprocess.Popen[bytes], read: int) -> bytes | None:
+        """All that is written until the other end is closed or a line is whole; None: time is over.
+
+        Tells the process meanwhile how long its lease is.
+        """
+        timeout, lease = self._run.timeout, self._run.running.lease
+        deadline = None if timeout is None else time.monotonic() + timeout
+        told, data = lease.end, bytearray()
+        with selectors.DefaultSelector() as selector:
+            selector.register(read, selectors.EVENT_READ)
+            while not data.endswith(b"\n"):
+                wait = min(_LOOK_SECONDS, max(0.01, lease.left() / 4))
+                if deadline is not None:
+                    wait = min(wait, deadline - time.monotonic())
+                if wait <= 0:
+                    return None
+                if not selector.select(wait):
+                    if lease.end != told:
+                        told = lease.end
+                        self._tell(process, f"{told!r}\n".encode())
+                    continue
+                part = os.read(read, 1 << 16)
+                if not part:
+                    break
+                data += part
+                if len(data) > RESULT_BOUNDS.max_bytes:
+                    break
+        return bytes(data)
 
     def _kill(self, process: subprocess.Popen[bytes]) -> None:
         """End the process and its group, and wait: after this nothing of it acts."""
@@ -121,27 +161,6 @@ class ProcessCall:
             if process.stdin is not None:
                 with suppress(BrokenPipeError):
                     process.stdin.close()
-
-
-def _read(read: int, timeout: float | None) -> bytes | None:
-    """All that is written until the other end is closed or a line is whole; None: time is over."""
-    deadline = None if timeout is None else time.monotonic() + timeout
-    data = bytearray()
-    with selectors.DefaultSelector() as selector:
-        selector.register(read, selectors.EVENT_READ)
-        while not data.endswith(b"\n"):
-            left = None if deadline is None else deadline - time.monotonic()
-            if left is not None and (left <= 0 or not selector.select(left)):
-                return None
-            if left is None:
-                selector.select()
-            part = os.read(read, 1 << 16)
-            if not part:
-                break
-            data += part
-            if len(data) > RESULT_BOUNDS.max_bytes:
-                break
-    return bytes(data)
 
 
 def _await_exit(pid: int, seconds: float = 1.0) -> None:

@@ -2,34 +2,61 @@
 
 process_child.py RESULT_FD < request
 
-The request is one line of JSON (module, name, path, arguments), then silence: its end means that
-the owner is gone, and then this process group must go too. A tool that survived its owner would act
-after the ledger took that one for dead. So a process that does nothing else watches over the one
-that runs the tool. The outcome is one line of JSON on RESULT_FD.
+The request is one line of JSON (module, name, path, arguments, lease_end). Each line after it is a
+later end of the lease; the end of the input means that the owner is gone. In both cases, lease over
+or owner gone, this process group must go too: a tool that survived them would act after the ledger
+took its owner for dead. So a process that does nothing else watches over the one that runs the
+tool. The outcome is one line of JSON on RESULT_FD.
 """
 
 import importlib
 import json
+import mmap
 import os
 import select
 import signal
+import struct
 import sys
+import time
 from typing import Any
 
 _DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
 _LOOK_SECONDS = 0.5
 
 
-def watch(tool: int, alive: int, owner: int) -> None:
-    """Wait for the end of the tool's process; end the whole group once the owner is gone.
+class Lease:
+    """Until when the tool may run: shared by the process that learns of it and the tool's."""
+
+    def __init__(self, end: float) -> None:
+        self._shared = mmap.mmap(-1, 8)
+        self.move(end)
+
+    def move(self, end: float) -> None:
+        """A later end."""
+        self._shared[:] = struct.pack("d", end)
+
+    def left(self) -> float:
+        """Seconds left, by the owner's clock (see leases.py), which also runs in a sleep."""
+        linux = sys.platform == "linux"
+        now = time.clock_gettime(time.CLOCK_BOOTTIME) if linux else time.monotonic()
+        end: float = struct.unpack("d", self._shared[:])[0]
+        return end - now
+
+
+def watch(tool: int, alive: int, owner: int, lease: Lease, told: bytes) -> None:
+    """Wait for the end of the tool's process; end the whole group with its owner or its lease.
 
     Standard input ends with its writer. A child that the owner forked may hold a copy of that
     writer, so the owner's number is looked at as well.
     """
     while True:
-        ready, _, _ = select.select([0, alive], [], [], _LOOK_SECONDS)
-        gone = os.getppid() != owner or (0 in ready and not os.read(0, 4096))
-        if gone:
+        wait = min(_LOOK_SECONDS, max(0.0, lease.left()))
+        ready, _, _ = select.select([0, alive], [], [], wait)
+        part = os.read(0, 4096) if 0 in ready else None
+        *lines, told = (told + (part or b"")).split(b"\n")
+        if lines and lease.left() > 0:  # a lease that was over stays over
+            lease.move(float(lines[-1]))
+        if part == b"" or os.getppid() != owner or lease.left() <= 0:
             os.killpg(0, signal.SIGKILL)
         if alive in ready:  # nobody holds the other end any more
             os._exit(os.waitstatus_to_exitcode(os.waitpid(tool, 0)[1]) & 0xFF)
@@ -43,16 +70,16 @@ def die_with_the_watch() -> None:
         ctypes.CDLL(None).prctl(_DEATH_SIGNAL, signal.SIGKILL)
 
 
-def read_request() -> dict[str, Any]:
-    """The line on standard input."""
+def read_request() -> tuple[dict[str, Any], bytes]:
+    """The first line on standard input, and what was read after it."""
     data = b""
-    while not data.endswith(b"\n"):
+    while b"\n" not in data:
         part = os.read(0, 1 << 16)
         if not part:
             sys.exit(3)
         data += part
-    request: dict[str, Any] = json.loads(data)
-    return request
+    line, _, rest = data.partition(b"\n")
+    return json.loads(line), rest
 
 
 def _found(request: dict[str, Any]) -> Any:
@@ -67,12 +94,14 @@ def _says_not_executed(kind: type) -> bool:
     return (kind.__module__, kind.__qualname__) == ("gnomon.agent.errors", "NotExecuted")
 
 
-def outcome_of(request: dict[str, Any]) -> dict[str, Any]:
+def outcome_of(request: dict[str, Any], lease: Lease) -> dict[str, Any]:
     """What the call came to, as JSON values as far as the tool keeps to them."""
     try:
         execute = _found(request)
     except BaseException as error:
         return {"kind": "not_started", "error": f"{type(error).__qualname__}: {error}"}
+    if lease.left() <= 0:
+        return {"kind": "not_started", "error": "the lease was over"}
     try:
         value = execute(**request["arguments"])
     except BaseException as error:
@@ -89,17 +118,18 @@ def outcome_of(request: dict[str, Any]) -> dict[str, Any]:
 def main() -> None:
     """Carry out the request."""
     result, owner = int(sys.argv[1]), os.getppid()
-    request = read_request()
+    request, told = read_request()
+    lease = Lease(request["lease_end"])
     alive, held = os.pipe()
     tool = os.fork()
     if tool:
         os.close(held)
         os.close(result)
-        watch(tool, alive, owner)
+        watch(tool, alive, owner, lease, told)
     die_with_the_watch()
     os.close(alive)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    outcome = outcome_of(request)
+    outcome = outcome_of(request, lease)
     try:
         text = json.dumps(outcome, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:

@@ -15,12 +15,12 @@ from .effects import (
     Do,
     Effect,
     Enter,
+    NotStarted,
     Raised,
     Ran,
     Returned,
     Run,
     Sleep,
-    TimedOut,
     ToolContext,
 )
 from .errors import ConcurrencyLimit
@@ -208,9 +208,11 @@ class ToolRuntime(Control):
                 return ProcessCall(run).run()
             if run.timeout is not None:
                 return _call_with_timeout(run, run.timeout)
+            if not run.in_time():
+                return NotStarted(None)
             return Returned(run.tool.execute(**run.arguments))
         except BaseException as error:
-            return Raised(error)
+            return Raised(error, abandoned=run.running.abandoned)
         finally:
             inside.reset(mark)
 
@@ -246,11 +248,11 @@ def no_slot(tool: Tool, seconds: float) -> ConcurrencyLimit:
 def _call_with_timeout(run: Run, timeout: float) -> Ran:
     ended = threading.Event()
     worker = Worker(run, ended.set)
-    refused = worker.start()
-    if refused is not None:
-        return refused
     try:
+        refused = worker.start()
+        if refused is not None:
+            return refused
         ended.wait(timeout)
+        return worker.stop_waiting()
     except BaseException as error:
         return worker.interrupted(error)
-    return worker.abandon() or TimedOut(abandoned=True)

@@ -26,10 +26,11 @@ class Settings:
     retry : RetryPolicy
         For attempts that proved not to have executed.
     lease_seconds : float
-        How long other processes take this one for alive after its last sign of life.
+        How long other processes take this one for alive after its last sign of life. Longer than
+        any pause of this process: see ``gnomon.agent.leases`` for what happens after a longer one.
     heartbeat : bool
         Whether a thread gives that sign every third of a lease. False: call ``heartbeat()``
-        yourself.
+        yourself; a tool with ``isolation="process"`` is killed when its lease is over.
     max_concurrency : int or None
         Most tools that run at once in this runtime.
     slot_seconds : float

@@ -21,6 +21,11 @@ class Slot:
     def __init__(self, free: Callable[[], None] | None = None) -> None:
         self._free = free
 
+    def hand_over(self) -> Slot:
+        """The same place for another holder; this slot has none any more."""
+        taker, self._free = Slot(self._free), None
+        return taker
+
     def release(self) -> None:
         """Give the place to the next in line."""
         free, self._free = self._free, None

@@ -6,7 +6,7 @@ import contextvars
 import threading
 from collections.abc import Callable
 
-from .effects import NotStarted, Raised, Ran, Returned, Run
+from .effects import NotStarted, Raised, Ran, Returned, Run, TimedOut
 from .errors import NotExecuted
 
 
@@ -14,16 +14,19 @@ class Worker:
     """Runs the tool of one ``Run`` effect in a thread.
 
     Exactly one of two things happens, whichever comes first: the tool ends and ``notify`` is
-    called, or ``abandon`` succeeds and the end is reported to ``run.late`` instead. A thread
-    cannot be stopped, so an abandoned tool keeps its slot until it really ends.
+    called, or it is left behind and its end is reported to ``run.late`` instead. A thread cannot be
+    stopped, so a tool that was left behind keeps its slot until it really ends.
+
+    ``start`` and the wait for ``notify`` belong in one ``try`` whose handler is ``interrupted``: an
+    exception alone proves nothing about a thread.
     """
 
     def __init__(self, run: Run, notify: Callable[[], None]) -> None:
         self._run = run
         self._notify = notify
         self._lock = threading.Lock()
-        self._abandoned = self._begun = self._forbidden = False
-        self._ended: Returned | Raised | None = None
+        self._begun = self._forbidden = False
+        self._ended: Returned | Raised | NotStarted | None = None
         self._slot = run.slot
         context = contextvars.copy_context()
         self._thread = threading.Thread(
@@ -31,36 +34,41 @@ class Worker:
         )
 
     def start(self) -> Ran | None:
-        """Start the thread; what came of it where that was refused or interrupted.
+        """Start the thread; what came of it where the system has no thread left.
 
-        An exception alone proves nothing: a signal handler may raise one, a RuntimeError too, after
-        the thread has begun. So either the tool has begun, or from here on it never will.
+        A signal handler may raise RuntimeError too, after the thread has begun. So either the tool
+        has begun, or from here on it never will.
         """
         try:
             self._thread.start()
-        except BaseException as error:
-            with self._lock:
-                self._forbidden = not self._begun
-            if not self._forbidden:
-                return self.interrupted(error)
-            if isinstance(error, RuntimeError):  # the system has no thread left
-                return Raised(NotExecuted("no thread could be started", retryable=True))
-            return NotStarted(error)
+        except RuntimeError:
+            if not self._forbid():
+                raise
+            return Raised(NotExecuted("no thread could be started", retryable=True))
         return None
 
+    def _forbid(self) -> bool:
+        """Whether the tool has not begun, and then it never will."""
+        with self._lock:
+            self._forbidden = not self._begun
+            return self._forbidden
+
     def _body(self) -> None:
-        ended: Returned | Raised
         with self._lock:
             if self._forbidden:
                 return
             self._begun = True
+        ended: Returned | Raised | NotStarted
         try:
-            ended = Returned(self._run.tool.execute(**self._run.arguments))
+            if self._run.in_time():
+                ended = Returned(self._run.tool.execute(**self._run.arguments))
+            else:
+                ended = NotStarted(None)
         except BaseException as error:
             ended = Raised(error)
         with self._lock:
             self._ended = ended
-            late = self._abandoned
+            late = self._run.running.abandoned
         if not late:
             self._notify()
             return
@@ -69,16 +77,20 @@ class Worker:
         finally:
             self._slot.release()
 
-    def abandon(self) -> Returned | Raised | None:
-        """Stop waiting; what the tool did, if it had ended before."""
+    def stop_waiting(self) -> Ran:
+        """What the tool did, if it has ended; else it is left behind."""
         with self._lock:
-            if self._ended is None:
-                self._abandoned = True
-            return self._ended
+            if self._ended is not None:
+                return self._ended
+            if not self._run.running.abandoned:
+                self._slot = self._run.leave()
+            return TimedOut()
 
-    def interrupted(self, error: BaseException) -> Raised:
+    def interrupted(self, error: BaseException) -> Ran:
         """The wait was interrupted; what the tool did, before or after this, is reported late."""
-        ended = self.abandon()
-        if ended is not None:
+        if self._forbid():
+            return NotStarted(error)
+        ended = self.stop_waiting()
+        if not isinstance(ended, TimedOut):
             self._run.late(ended)
-        return Raised(error, abandoned=ended is None)
+        return Raised(error, abandoned=isinstance(ended, TimedOut))
