@@ -281,8 +281,8 @@ MUTANTS = (
         (
             (
                 "dispatch.py",
-                "running=True) if abandoned else None",
-                "running=False) if abandoned else None",
+                "settlement = replace(settlement, running=True)",
+                "settlement = replace(settlement, running=False)",
             ),
         ),
         "test_still_running.py::test_another_runtime_cannot_start_it_again[sqlite]",

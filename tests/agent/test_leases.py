@@ -75,7 +75,8 @@ def after_start(patch: pytest.MonkeyPatch, interrupt: Callable[[], None]) -> Non
 
 
 def after_the_wait(patch: pytest.MonkeyPatch, interrupt: Callable[[], None]) -> None:
-    stop, done = Worker.stop_waiting, []
+    stop = Worker.stop_waiting
+    done: list[Any] = []
 
     def stopped(worker: Worker) -> Any:
         ran = stop(worker)
@@ -244,7 +245,7 @@ def test_a_stopped_owner_acts_no_more_once_its_lease_is_over(tmp_path: Path, bef
 
         with SqliteOperationStore(path) as store:
             other = ToolRuntime({"act": Tool("act", made().schema, 1, act)}, 1, store)
-            until(lambda: other.recover() or store.get("op-1").status is S.NEEDS_RECONCILE)
+            until(lambda: [row.operation_id for row in other.recover()] == ["op-1"])
             other.reconcile("op-1", "not_executed")
             arguments = {"folder": str(tmp_path), "what": "after 3"}
             if before:
@@ -274,7 +275,7 @@ def test_an_isolated_tool_ends_with_a_lease_that_cannot_be_extended(tmp_path: Pa
     store = FaultyStore(MemoryOperationStore())
     store.fail("heartbeat")
     arguments = {"folder": str(tmp_path), "what": "after 30"}
-    runtime = ToolRuntime({"act": made()}, 1, store, lease_seconds=0.6)  # type: ignore[arg-type]
+    runtime = ToolRuntime({"act": made()}, 1, store, lease_seconds=0.6)
     with pytest.raises(ToolProcessError):
         runtime.dispatch("act", arguments, "op-1")
     assert not (tmp_path / "effects").exists()
@@ -304,3 +305,29 @@ def test_a_forked_copy_of_the_ledger_in_memory_starts_nothing(tmp_path: Path) ->
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert runtime.dispatch("write", ALPHA, "op-1") == {"status": "succeeded"}
     assert effects.count == 1
+
+
+@pytest.mark.parametrize("seconds", [float("inf"), 1e300])
+@pytest.mark.parametrize("asynchronous", [True, False])
+def test_a_timeout_without_end_is_waited_for(seconds: float, asynchronous: bool) -> None:
+    """A lock refuses so long a wait, and the tool would be left behind at once."""
+
+    def write(project: str) -> dict[str, Any]:
+        time.sleep(0.1)
+        return {"status": "succeeded"}
+
+    tools = {"write": Tool("write", WRITE_SCHEMA, 1, write)}
+    if asynchronous:
+        work = AsyncToolRuntime(tools, 1).dispatch("write", ALPHA, "op-1", timeout=seconds)
+        answer = asyncio.run(work)
+    else:
+        answer = ToolRuntime(tools, 1).dispatch("write", ALPHA, "op-1", timeout=seconds)
+    assert answer == {"status": "succeeded"}
+
+
+@pytest.mark.parametrize("wait", [float("nan"), "long", True])
+def test_a_wait_that_is_no_number_of_seconds_is_named(wait: Any) -> None:
+    remote = Remote()
+    with pytest.raises((TypeError, ValueError), match="wait must be a number of seconds"):
+        remote.runtime().dispatch("write", ALPHA, "op-1", wait=wait)
+    assert remote.effects == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from functools import partial
@@ -239,6 +240,7 @@ class RuntimeCore:
         **options: Any,
     ) -> Steps:
         """The steps of one dispatch; see ToolRuntime.dispatch for the arguments."""
+        _seconds("wait", options.get("wait"))
         timeout = options.get("timeout")
         if timeout is not None and not callable(timeout):
             _seconds("timeout", timeout)
@@ -296,6 +298,8 @@ class RuntimeCore:
         if patience is not None:
             left = _seconds("timeout", patience() if callable(patience) else patience)
             timeout = min((limit for limit in (own, left) if limit is not None), default=None)
+        if timeout is not None:
+            timeout = min(timeout, threading.TIMEOUT_MAX)  # infinite is longer than a lock can wait
 
         def late(ran: Returned | Raised | NotStarted) -> None:
             self._settle_late(prepared, row, running, ran)

@@ -7,6 +7,7 @@ import traceback
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from .redact_errors import RedactedError, chain_text, safe_text, scrubbed
 from .secret_forms import (
     BASE64_CORE_MIN,
     base64_cores,
@@ -16,6 +17,7 @@ from .secret_forms import (
     plain_name,
 )
 
+__all__ = ["MASK", "RedactedError", "Redactor"]
 MASK = "[redacted]"
 # Shorter values are masked in their place only: in running text they would match by chance.
 SECRET_LENGTH_MIN = 4
@@ -153,7 +155,7 @@ class Redactor:
             return items
         if isinstance(value, (bytes, bytearray)):
             return self.text(bytes(value).decode("utf-8", "replace"))
-        return self.text(_safe_text(value))
+        return self.text(safe_text(value))
 
     def is_secret(self, name: str) -> bool:
         """Whether a field of this name is secret, wherever it stands."""
@@ -198,8 +200,7 @@ class Redactor:
 
     def exception_text(self, error: BaseException) -> str:
         """The error's type and message, and those of its causes, without secrets."""
-        chain = [f"{type(e).__qualname__}: {_safe_text(e)}" for e in _chain(error)]
-        return self.text("; caused by ".join(chain))
+        return self.text(chain_text(error))
 
     def traceback_text(self, error: BaseException) -> str:
         """The formatted traceback without secrets; it holds source lines and no local variables."""
@@ -209,43 +210,17 @@ class Redactor:
         """Take the secrets out of an exception, its notes, its causes and its frames, in place.
 
         Returns the same exception, so that it propagates with its type; only one whose text cannot
-        be changed (its `__str__` keeps the secret elsewhere) is replaced by a RedactedError.
+        be changed (its ``__str__`` or ``__repr__`` keeps the secret elsewhere) is replaced by a
+        RedactedError.
         """
-        for item in _chain(error):
-            self._scrub_one(item)
-        if any(self.text(_safe_text(item)) != _safe_text(item) for item in _chain(error)):
-            replacement = RedactedError(self.exception_text(error))
-            return replacement.with_traceback(error.__traceback__)
-        return error
+        if scrubbed(error, self.text, self._copy_plain):
+            return error
+        return RedactedError(self.exception_text(error)).with_traceback(error.__traceback__)
 
-    def _scrub_one(self, error: BaseException) -> None:
-        # Locals of frames that have ended: some loggers print them.
-        traceback.clear_frames(error.__traceback__)
-        try:
-            args = tuple(self._copy_argument(argument) for argument in error.args)
-            if args != error.args:
-                error.args = args
-        except Exception:
-            error.args = (self.mask,)
-        for name, value in [*vars(error).items(), *_slots_of_os_error(error)]:
-            copied = self._copy_argument(value)
-            if copied is not value:
-                try:
-                    setattr(error, name, copied)
-                except (AttributeError, TypeError):
-                    continue
-
-    def _copy_argument(self, value: Any) -> Any:
-        """The value itself if it holds no secret; other objects keep their identity."""
-        if isinstance(value, (str, bytes, Mapping, list, tuple)):
-            copied = self.value(value)
-            plain = _NO_SECRETS.value(value)
-            return value if copied == plain else copied
-        return value
-
-
-class RedactedError(Exception):
-    """Stands for an exception whose own text could not be freed of secrets."""
+    def _copy_plain(self, value: Any) -> Any:
+        """The value itself if it holds no secret, else a copy without."""
+        copied = self.value(value)
+        return value if copied == _NO_SECRETS.value(value) else copied
 
 
 def _known(values: Iterable[str], ways: Any) -> re.Pattern[str] | None:
@@ -282,32 +257,6 @@ def _leaves(value: Any, depth: int) -> Iterator[Any]:
         yield bytes(value).decode("utf-8", "replace")
     else:
         yield value
-
-
-def _safe_text(value: Any) -> str:
-    try:
-        return str(value)
-    except Exception:
-        return f"<{type(value).__name__}>"
-
-
-def _chain(error: BaseException) -> list[BaseException]:
-    """The error with its causes, contexts and members, each once."""
-    found: dict[int, BaseException] = {}
-    stack = [error]
-    while stack and len(found) < 100:
-        item = stack.pop()
-        if id(item) not in found:
-            found[id(item)] = item
-            inner = [item.__cause__, item.__context__, *getattr(item, "exceptions", ())]
-            stack.extend(e for e in inner if isinstance(e, BaseException))
-    return list(found.values())
-
-
-def _slots_of_os_error(error: BaseException) -> list[tuple[str, Any]]:
-    if isinstance(error, OSError):
-        return [(n, getattr(error, n)) for n in ("errno", "strerror", "filename", "filename2")]
-    return []
 
 
 _NO_SECRETS = Redactor(patterns=False)
