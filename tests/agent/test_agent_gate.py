@@ -56,6 +56,37 @@ def test_every_value_gets_a_verdict(trace: Any, profile: str) -> None:
     assert found == validate_trace(trace, GatePolicy(profile=profile, canaries=("x",)))
 
 
+class Hostile:
+    """No JSON value: a trace that a program made may hold anything."""
+
+    def __repr__(self) -> str:
+        raise RuntimeError
+
+    def __eq__(self, other: object) -> bool:
+        raise RuntimeError
+
+    def __hash__(self) -> int:
+        raise RuntimeError
+
+
+@pytest.mark.parametrize("profile", ["v1", "v2"])
+@pytest.mark.parametrize(
+    "value", [Hostile(), [Hostile()], (Hostile(),)], ids=["it", "list", "tuple"]
+)
+def test_objects_that_are_no_json_get_a_verdict(profile: str, value: Any) -> None:
+    for place in ("profile", "policy", "steps", "result"):
+        validate_trace(good() | {place: value}, profile=profile)
+    keys = ("tool", "tokens", "effect", "status", "operation_id", "approval_id", "risk", "evidence")
+    for key in keys:
+        trace = good()
+        trace["steps"][0][key] = value
+        validate_trace(trace, profile=profile)
+    for key in ("id", "scope", "source_id", "retrieved_at", "excerpt"):
+        trace = good()
+        trace["steps"][0]["evidence"][0][key] = value
+        validate_trace(trace, profile=profile)
+
+
 @given(traces, st.randoms(use_true_random=False))
 def test_order_of_keys_changes_nothing(trace: Any, random: Any) -> None:
     def shuffled(value: Any) -> Any:
@@ -376,6 +407,30 @@ def test_100k_evidence_items_and_10k_scopes_in_half_a_second() -> None:
     small, large = best(25_000), best(100_000)
     assert large < 0.5, large
     assert large < 12 * small, (small, large)  # 4 if linear, 16 if quadratic
+
+
+def test_many_citations_of_unchecked_evidence_take_linear_time() -> None:
+    def seconds(count: int) -> float:
+        trace = good_v2()
+        item = trace["steps"][0]["evidence"][0] | {"validated": False}
+        ids = [f"e{number}" for number in range(count)]
+        trace["steps"][0]["evidence"] = [item | {"id": name} for name in ids]
+        trace["result"]["citation_ids"] = ids
+        begin = time.process_time()
+        validate_trace(trace)
+        return time.process_time() - begin
+
+    assert min(seconds(16_000) for _ in range(2)) < 8 * min(seconds(4_000) for _ in range(3))
+
+
+def test_v2_an_attempt_that_did_not_execute_is_no_execution() -> None:
+    trace = good_v2()
+    step = trace["steps"][0]
+    trace["policy"]["max_steps"] = 9
+    trace["steps"] = [step | {"status": "not_executed"}, step]
+    assert "G702" not in codes(trace)
+    trace["steps"] = [step, step]
+    assert "G702" in codes(trace)
 
 
 def test_deep_and_circular_values_get_a_verdict() -> None:

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from .gate_checks import V1_CHECKS, V2_CHECKS
+from .gate_checks import V1_CHECKS
+from .gate_checks_v2 import V2_CHECKS
 from .gate_core import Facts, TraceFinding, judge
 from .gate_rules import BY_NAME, PROFILES, RULES, SEVERITIES, find_rule, rules_text
 from .terminal import TERMINAL_REASONS

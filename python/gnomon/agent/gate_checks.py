@@ -1,4 +1,4 @@
-"""What the gate sees beyond profile v1: consistency, and the further keys of profile v2.
+"""What the gate sees in every trace beyond the messages of profile v1: consistency.
 
 Each check reads the `Facts` of `gate_core.judge`, adds findings, and takes linear time.
 """
@@ -6,7 +6,7 @@ Each check reads the `Facts` of `gate_core.judge`, adds findings, and takes line
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from .gate_core import Facts, Tokens, is_amount, shown
@@ -17,9 +17,8 @@ POLICY_KEYS = frozenset(
         *("limits", "max_risk", "tools_declared", "scopes_declared"),
     }
 )
+_PROFILES = frozenset({"v1", "v2"})
 _DENIED = frozenset({"denied", "refused", "authorization_denied"})
-_UNKNOWN = frozenset({"unknown", "needs_reconcile", "in_flight"})
-_BROKEN = frozenset({"failed", "not_executed", *_UNKNOWN})
 _NO_CITATIONS = frozenset(
     {"clarification_required", "insufficient_evidence", "authorization_denied", "policy_blocked"}
 )
@@ -33,16 +32,15 @@ _CONTENT_KEYS = (
     "text",
     "content",
 )
-_SOURCE_KEYS = ("source_id", "revision", "acl_scope", "retrieved_at")
 
 
-def _steps(facts: Facts) -> Iterator[tuple[int, dict[str, Any]]]:
+def steps_of(facts: Facts) -> Iterator[tuple[int, dict[str, Any]]]:
     return ((index, step) for index, step in enumerate(facts.steps) if isinstance(step, dict))
 
 
-def _items(facts: Facts) -> Iterator[tuple[tuple[int, int], dict[str, Any]]]:
+def items_of(facts: Facts) -> Iterator[tuple[tuple[int, int], dict[str, Any]]]:
     """Every evidence object with the numbers of its step and of itself."""
-    for index, step in _steps(facts):
+    for index, step in steps_of(facts):
         evidence = step.get("evidence")
         if isinstance(evidence, (list, tuple)):
             for number, item in enumerate(evidence):
@@ -50,11 +48,11 @@ def _items(facts: Facts) -> Iterator[tuple[tuple[int, int], dict[str, Any]]]:
                     yield (index, number), item
 
 
-def _path(place: tuple[int, int]) -> str:
+def path_of(place: tuple[int, int]) -> str:
     return f"/steps/{place[0]}/evidence/{place[1]}"
 
 
-def _is(value: Any, words: frozenset[str]) -> bool:
+def is_one_of(value: Any, words: frozenset[str]) -> bool:
     return isinstance(value, str) and value in words
 
 
@@ -63,26 +61,26 @@ def policy_keys(facts: Facts) -> None:
     for key in sorted(map(str, facts.policy.keys() - POLICY_KEYS)):
         facts.add("G104", "/policy", f"policy has the unknown key {shown(key)}")
     profile = facts.trace.get("profile", "v1")
-    if profile not in ("v1", "v2"):
+    if not is_one_of(profile, _PROFILES):
         facts.add("G106", "/profile", f"profile {shown(profile)} is unknown")
 
 
 def evidence_identity(facts: Facts) -> None:
     """One id stands for one thing, and is written in one way."""
     first: dict[str, dict[str, Any]] = {}
-    for place, item in _items(facts):
+    for place, item in items_of(facts):
         evidence_id = item.get("id")
         if not isinstance(evidence_id, str) or not evidence_id:
             continue
         before = first.setdefault(evidence_id, item)
         if before is not item and _content(before) != _content(item):
             text = f"evidence {shown(evidence_id)} was seen before with other content or scope"
-            facts.add("G304", _path(place), text)
+            facts.add("G304", path_of(place), text)
         if evidence_id != evidence_id.strip() or not (
             evidence_id.isascii() or unicodedata.is_normalized("NFC", evidence_id)
         ):
             text = f"evidence id {shown(evidence_id)} has blanks around it or is not in NFC"
-            facts.add("G305", f"{_path(place)}/id", text)
+            facts.add("G305", f"{path_of(place)}/id", text)
 
 
 def _content(item: dict[str, Any]) -> list[Any]:
@@ -93,7 +91,7 @@ def _content(item: dict[str, Any]) -> list[Any]:
 
 def tokens_stated(facts: Facts) -> None:
     """A step without a count cannot be shown to be within the budget."""
-    silent = [index for index, step in _steps(facts) if "tokens" not in step]
+    silent = [index for index, step in steps_of(facts) if "tokens" not in step]
     if silent:
         text = f"tokens are missing in {len(silent)} steps, the first is steps[{silent[0]}]"
         facts.add("G404", f"/steps/{silent[0]}", text)
@@ -144,148 +142,7 @@ def _denial_shown(facts: Facts) -> bool:
     denied = facts.result.get("denied")
     if isinstance(denied, list) and denied:
         return True
-    return any(_is(step.get("status"), _DENIED) for _, step in _steps(facts))
-
-
-# --- profile v2 -----------------------------------------------------------------------------------
-
-
-def declared(facts: Facts) -> None:
-    """Lists that were collected from the run itself allow everything that happened."""
-    for code, key in (("G202", "tools"), ("G307", "scopes")):
-        if facts.policy.get(f"{key}_declared") is False:
-            facts.add(code, "/policy", f"the allowed {key} were not declared before the run")
-
-
-def evidence_sources(facts: Facts) -> None:
-    """The output contract of evidence: where evidence came from, in which version."""
-    for place, item in _items(facts):
-        missing = [key for key in _SOURCE_KEYS if item.get(key) in (None, "")]
-        if missing:
-            facts.add("G306", _path(place), f"evidence lacks {', '.join(missing)}")
-
-
-def citations_validated(facts: Facts) -> None:
-    """Citations that rest on sources nobody checked."""
-    cited = set(facts.citations)
-    doubtful = {
-        item["id"]
-        for _, item in _items(facts)
-        if item.get("validated") is False and _is(item.get("id"), frozenset(cited))
-    }
-    if doubtful:
-        text = f"result cites evidence that is not validated: {sorted(doubtful)}"
-        facts.add("G505", "/result/citation_ids", text)
-
-
-def operations(facts: Facts) -> None:
-    """Each write under an id, started once, settled at the end, within the delegated risk."""
-    started: set[str] = set()
-    unsettled: dict[str, int] = {}
-    max_risk, untrusted = facts.policy.get("max_risk"), False
-    for index, step in _steps(facts):
-        path = f"/steps/{index}"
-        operation_id: Any = step.get("operation_id")
-        named = isinstance(operation_id, str) and operation_id != ""
-        writes = step.get("effect", "write") != "read"
-        approved = isinstance(step.get("approval_id"), str) and step["approval_id"] != ""
-        if writes and not named:
-            facts.add("G701", path, f"steps[{index}] writes without an operation_id")
-        if named and step.get("replayed") is not True:
-            if operation_id in started:
-                text = f"steps[{index}] executes operation {shown(operation_id)} again"
-                facts.add("G702", path, text)
-            started.add(operation_id)
-        if writes and untrusted and not approved and step.get("replayed") is not True:
-            text = f"steps[{index}] writes after evidence that is not validated, without approval"
-            facts.add("G703", path, text)
-        risk = step.get("risk", 0)
-        if is_amount(max_risk) and is_amount(risk) and risk > max_risk and not approved:
-            facts.add(
-                "G704", f"{path}/risk", f"steps[{index}] is above policy.max_risk without approval"
-            )
-        if named:
-            unsettled.pop(operation_id, None)
-            if _is(step.get("status"), _UNKNOWN):
-                unsettled[operation_id] = index
-        untrusted = untrusted or _any_untrusted(step)
-    if facts.reason == "answered":
-        for operation_id, index in unsettled.items():
-            text = f"answered while operation {shown(operation_id)} is unsettled"
-            facts.add("G705", f"/steps/{index}/status", text)
-
-
-def _any_untrusted(step: dict[str, Any]) -> bool:
-    evidence = step.get("evidence")
-    if not isinstance(evidence, (list, tuple)):
-        return False
-    return any(isinstance(item, dict) and item.get("validated") is False for item in evidence)
-
-
-def further_budgets(facts: Facts) -> None:
-    """Cost, time, writes and risk against policy.limits; tokens that belong to no step."""
-    limits = facts.policy.get("limits", {})
-    if not isinstance(limits, dict):
-        facts.add("G405", "/policy/limits", "policy.limits must be an object")
-        limits = {}
-    fresh = [(index, step) for index, step in _steps(facts) if step.get("replayed") is not True]
-    writes = Tokens.of(*(1 for _, step in fresh if step.get("effect", "write") != "read"))
-    cost = _sum(facts, "cost_micros", _steps(facts))
-    risk = _sum(facts, "risk", fresh)
-    _count(facts, facts.result, "/result", "cost_micros", cost)
-    seconds = Tokens()
-    _count(facts, facts.result, "/result", "seconds", seconds)
-    for code, key, total, word in (
-        ("G406", "cost_micros", cost, "cost"),
-        ("G407", "seconds", seconds, "time"),
-        ("G408", "writes", writes, "write"),
-        ("G409", "risk", risk, "risk"),
-    ):
-        limit = limits.get(key)
-        if limit is None:
-            continue
-        if not is_amount(limit):
-            facts.add("G405", f"/policy/limits/{key}", f"policy.limits.{key} must be non-negative")
-        elif total.exceeds_number(limit):
-            facts.add(code, "/policy/limits", f"{word} budget exceeded")
-    max_tokens = facts.policy.get("max_tokens")
-    _count(facts, facts.result, "/result", "tokens", facts.tokens)
-    if isinstance(max_tokens, int) and not facts.has("G403") and facts.tokens.exceeds(max_tokens):
-        facts.add("G403", "/result/tokens", "token budget exceeded")
-
-
-def _sum(facts: Facts, key: str, steps: Iterable[tuple[int, dict[str, Any]]]) -> Tokens:
-    total = Tokens()
-    for index, step in steps:
-        _count(facts, step, f"/steps/{index}", key, total)
-    return total
-
-
-def _count(facts: Facts, holder: dict[str, Any], path: str, key: str, total: Tokens) -> None:
-    value = holder.get(key, 0)
-    if is_amount(value):
-        total.add(value)
-    else:
-        facts.add(
-            "G405", f"{path}/{key}", f"{path[1:].replace('/', '.')}.{key} must be non-negative"
-        )
-
-
-def reason_shown(facts: Facts) -> None:
-    """Reasons whose grounds a v2 trace records."""
-    path = "/result/stop_reason"
-    if facts.reason == "conflicting_evidence" and len(facts.evidence_ids) < 2:
-        facts.add("G606", path, "conflicting_evidence needs at least two evidence items")
-    if facts.reason == "dependency_failed":
-        rejected = facts.result.get("rejected")
-        error = facts.result.get("error")
-        shown_there = (isinstance(rejected, list) and rejected) or (
-            isinstance(error, str) and error
-        )
-        if not shown_there and not any(
-            _is(step.get("status"), _BROKEN) for _, step in _steps(facts)
-        ):
-            facts.add("G607", path, "dependency_failed but no step failed")
+    return any(is_one_of(step.get("status"), _DENIED) for _, step in steps_of(facts))
 
 
 V1_CHECKS: tuple[Callable[[Facts], None], ...] = (
@@ -294,17 +151,4 @@ V1_CHECKS: tuple[Callable[[Facts], None], ...] = (
     tokens_stated,
     citations_authorized,
     reason_consistent,
-)
-V2_CHECKS: tuple[Callable[[Facts], None], ...] = (
-    policy_keys,
-    declared,
-    evidence_identity,
-    evidence_sources,
-    tokens_stated,
-    further_budgets,
-    citations_authorized,
-    citations_validated,
-    operations,
-    reason_consistent,
-    reason_shown,
 )

@@ -111,11 +111,13 @@ def is_amount(value: Any) -> bool:
 
 
 def shown(value: Any) -> str:
-    """`repr` that survives nesting and digits beyond Python's own limits."""
+    """`repr` that survives nesting and digits beyond Python's own limits, and any object."""
     try:
         return repr(value)
     except (RecursionError, ValueError):
         return f"<{type(value).__name__} too large to show>"
+    except Exception:
+        return f"<{type(value).__name__} that cannot be shown>"
 
 
 def is_names(value: Any) -> bool:
