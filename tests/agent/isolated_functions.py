@@ -30,6 +30,10 @@ def act(folder: str, what: str, operation_id: str = "") -> Any:
         raise TimeoutError("response was lost")
     if what == "exit":
         os._exit(7)
+    if what == "exit before its child":
+        if os.fork() == 0:
+            time.sleep(60)
+        os._exit(7)
     if what == "not json":
         return {"status": "succeeded", "set": {1}}
     if what == "nan":

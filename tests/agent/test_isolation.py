@@ -93,6 +93,7 @@ def test_killed_when_its_time_is_over(shared_ledger: Ledger, tmp_path: Path, wha
     [
         ("raise", "exception", "TimeoutError: response was lost"),
         ("exit", "exception", r"ended \(7\) without a result"),
+        ("exit before its child", "exception", "without a result"),
         ("not json", "invalid_result", "invalid status"),
         ("nan", "invalid_result", "invalid status"),
         ("refuse wrongly", "exception", "retryable must be True or False"),
@@ -101,9 +102,10 @@ def test_killed_when_its_time_is_over(shared_ledger: Ledger, tmp_path: Path, wha
 def test_an_unknown_outcome_needs_reconciliation(
     ledger: Ledger, tmp_path: Path, what: str, reason: str, error: str
 ) -> None:
-    store = ledger.open()
+    store, began = ledger.open(), time.monotonic()
     with pytest.raises((ToolProcessError, ValueError), match=error):
         call(store, tmp_path, what)
+    assert time.monotonic() - began < 30  # nothing waits for what the tool left behind
     row = store.get("op-1")
     assert (row.status.value, row.reason) == ("needs_reconcile", reason)
     assert call(store, tmp_path, what)["status"] == "needs_reconcile"

@@ -58,8 +58,12 @@ def watch(tool: int, alive: int, owner: int, lease: Lease, told: bytes) -> None:
             lease.move(float(lines[-1]))
         if part == b"" or os.getppid() != owner or lease.left() <= 0:
             os.killpg(0, signal.SIGKILL)
-        if alive in ready:  # nobody holds the other end any more
-            os._exit(os.waitstatus_to_exitcode(os.waitpid(tool, 0)[1]) & 0xFF)
+        pid, status = os.waitpid(tool, os.WNOHANG)
+        if pid and not select.select([alive], [], [], 0)[0]:
+            os.killpg(0, signal.SIGKILL)  # what it left behind would hold the answer's pipe open
+        if pid or alive in ready:  # nobody holds the other end any more
+            status = status if pid else os.waitpid(tool, 0)[1]
+            os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
 
 
 def die_with_the_watch() -> None:
