@@ -65,7 +65,12 @@ IMPORTS = {
     "": {"numpy", "gnomon"},
 }
 FRAMEWORKS = {"langchain_core", "langgraph", "pydantic_ai", "agents", "dbos", "mcp"}
-LAZY = {"torch", "pyarrow", "psycopg", "psycopg_pool", "opentelemetry"} | FRAMEWORKS
+ANN_LIBRARIES = {"faiss", "hnswlib", "usearch"}  # `gnomon recall --index` runs them
+LAZY = {
+    *("torch", "pyarrow", "psycopg", "psycopg_pool", "opentelemetry", "h5py", "matplotlib"),
+    *FRAMEWORKS,
+    *ANN_LIBRARIES,
+}
 REFERENCE_READERS = {"cli_demo"}  # `gnomon demo` shows that both give the same bits
 
 LINES_MAX = 600
