@@ -1,4 +1,4 @@
-"""Small charts as SVG text, for pages that must not load anything."""
+"""Small charts as SVG inside HTML (which needs no namespace), for pages that load nothing."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def chart(lines: Sequence[Line], x_label: str, y_label: str, log_y: bool = False
 
     ticks_y = [10.0**p for p in range(int(y0), int(y1) + 1)] if log_y else _ticks(y0, y1)
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" '
+        f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" '
         f'width="{_WIDTH}" height="{_HEIGHT}" font-family="sans-serif" font-size="11">'
     ]
     for tick in _ticks(x0, x1):

@@ -205,6 +205,8 @@ def _print(runs: list[Recall], points: list[Point], worst: int) -> None:
         )
     _table(columns, rows)
     for run in runs:
+        if run.name in speeds:  # dozens of settings; their notes are in --json and --html
+            continue
         for note in notes(run):
             click.echo(f"{visible(run.name)} @{run.k}: {note}")
         bad = [f"{query} ({value:.2f})" for query, value in run.worst(worst) if value < 1.0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import zipfile
+import zlib
 from collections.abc import Iterable, Iterator
 from typing import IO, Any
 
@@ -14,6 +15,8 @@ from .formats_raw import RawSource, as_stored
 from .formats_source import Array, FormatError, VectorSource, missing_extra
 
 _KINDS = "fiu"
+# What zipfile raises for a damaged, an encrypted and an exotically compressed member.
+_ZIP_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError)
 _PARQUET_ROWS = 4096
 
 
@@ -71,6 +74,9 @@ class NpzSource(VectorSource):
             if size != self._offset + n_rows * dim * dtype.itemsize:
                 why = f"array {key!r} has {size} bytes, not those of {n_rows} rows of {dim}"
                 raise FormatError(path, why)
+        except _ZIP_DAMAGE as error:
+            self._zip.close()
+            raise FormatError(path, f"damaged archive: {error}") from error
         except BaseException:
             self._zip.close()
             raise
@@ -82,7 +88,7 @@ class NpzSource(VectorSource):
         try:
             self._member.seek(self._offset + start * stride)
             data = self._member.read((stop - start) * stride)
-        except (zipfile.BadZipFile, EOFError, OSError, zipfile.zlib.error) as error:  # type: ignore[attr-defined]
+        except _ZIP_DAMAGE as error:
             raise FormatError(self.path, f"damaged archive: {error}", row=start) from error
         if len(data) != (stop - start) * stride:
             raise FormatError(self.path, "the array ends here", row=start + len(data) // stride)

@@ -117,8 +117,8 @@ def open_bin(path: str, kind: str) -> RawSource:
     if size < _HEADER:
         raise FormatError(path, f"no header: {size} bytes, the header alone has 8", byte=size)
     n_rows, dim = (int(value) for value in np.frombuffer(head, "<u4"))
-    if dim == 0 or dim >= 2**31:
-        raise FormatError(path, f"dimension {dim}; it must be positive and below 2**31", byte=4)
+    if dim == 0:
+        raise FormatError(path, "dimension 0; it must be positive", byte=4)
     stride = dim * np.dtype(BINS[kind]).itemsize
     expected = _HEADER + n_rows * stride
     if size == expected:
@@ -145,8 +145,9 @@ def _looks_like_bin(path: str, size: int) -> str:
         return ""
     n_rows, dim = (int(value) for value in np.frombuffer(head, "<u4"))
     for kind, dtype in BINS.items():
-        if dim and n_rows and size == _HEADER + n_rows * dim * np.dtype(dtype).itemsize:
-            return f"; it fits {kind}: {n_rows} rows of dimension {dim}"
+        stride = dim * np.dtype(dtype).itemsize
+        if stride and n_rows and (size - _HEADER) % stride == 0:
+            return f"; it looks like {kind}: a header of {n_rows} rows of dimension {dim}"
     return ""
 
 

@@ -76,8 +76,8 @@ class VectorSource:
         return out[place.reshape(rows.shape)]
 
     def blocks(self, rows: int | None = None) -> Iterator[tuple[int, Array]]:
-        """(first row, block) from top to bottom; by default about 16 MiB each."""
-        step = rows or max(1, _BLOCK_BYTES // max(1, self.dim * self.dtype.itemsize))
+        """(first row, block) from top to bottom; by default about 16 MiB each as float32."""
+        step = rows or max(1, _BLOCK_BYTES // max(1, self.dim * max(4, self.dtype.itemsize)))
         for start in range(0, self.n_rows, step):
             yield start, self.read(start, min(self.n_rows, start + step))
 
@@ -117,6 +117,20 @@ class ArraySource(VectorSource):
         """Nothing to compare with."""
 
 
+def widened(block: Array, name: str) -> npt.NDArray[np.float32]:
+    """The block as float32; small integers go there directly: exact, and half the memory."""
+    if block.dtype.kind in "iu" and block.dtype.itemsize <= 2:
+        return block.astype(np.float32)
+    return as_float32(block, name)
+
+
+def bytes_to_widen(dtype: np.dtype[Any]) -> int:
+    """Memory that :func:`widened` needs for a component, besides the component."""
+    if dtype == np.float32:
+        return 0
+    return 4 if dtype.itemsize <= 2 or dtype.kind == "f" else 12  # 12: through float64
+
+
 class Facts(NamedTuple):
     """What one pass over a matrix found: its digest, and the rows that are zero."""
 
@@ -141,34 +155,39 @@ def check_vectors(
     n_zero, first_zero = 0, None
     for start, block in source.blocks():
         digest.update(memoryview(block.data).cast("B") if block.size else b"")
-        values = as_float32(block, source.path)
-        if block.dtype.kind == "f":
-            finite = np.isfinite(values)
-            if not finite.all():
-                row, column = (int(i) for i in np.argwhere(~finite)[0])
-                value, at = block[row, column], source.byte_of(start + row, column)
-                raise FormatError(
-                    source.path,
-                    f"component {column} is {value}; all must be finite float32; remove the row "
-                    "or repair it",
-                    row=start + row,
-                    byte=at,
-                )
-        zero = np.flatnonzero(~values.any(axis=1)) if source.dim else np.arange(0)
+        values = widened(block, source.path)
+        zero = np.flatnonzero(~values.any(axis=1))
         if zero.size and first_zero is None:
             first_zero = start + int(zero[0])
-        if zero.size and zero_rows == "error":
+        fault = _not_finite(source, start, block, values) if block.dtype.kind == "f" else None
+        is_first = first_zero is not None and (fault is None or first_zero < (fault.row or 0))
+        if zero_rows == "error" and is_first:
             raise FormatError(
                 source.path,
                 "a row of zeros has no direction; remove it, or score it 0 (on_zero='zero')",
                 row=first_zero,
                 byte=source.byte_of(first_zero or 0),
             )
+        if fault is not None:
+            raise fault
         n_zero += int(zero.size)
         if report is not None:
             report(start + len(block), source.n_rows)
     source.require_unchanged()
     return Facts(digest.hexdigest(), n_zero, first_zero)
+
+
+def _not_finite(
+    source: VectorSource, start: int, block: Array, values: npt.NDArray[np.float32]
+) -> FormatError | None:
+    """The first component that has no finite float32."""
+    finite = np.isfinite(values)
+    if finite.all():
+        return None
+    row, column = (int(i) for i in np.argwhere(~finite)[0])
+    why = f"component {column} is {block[row, column]}; all must be finite float32"
+    at = source.byte_of(start + row, column)
+    return FormatError(source.path, f"{why}; remove or repair the row", row=start + row, byte=at)
 
 
 def stat_of(path: str) -> tuple[int, int, int, int]:

@@ -171,15 +171,18 @@ def _require_writable(target: Path) -> None:
 
 
 def rows_that_fit(
-    limit: int, n_rows: int, dim: int, item: int, n_queries: int, k: int, used: int
+    limit: int, n_rows: int, dim: int, dtype: np.dtype[Any], n_queries: int, k: int, used: int
 ) -> int:
     """How many rows a block may have. Raises ValueError saying how much memory would do.
 
-    A row is read, widened to float32, copied into an index and screened in int8.
+    A row is read (perhaps from between dimension fields: twice), widened to float32, copied into an
+    index and screened in int8.
     """
+    from .formats_source import bytes_to_widen
+
     state = n_queries * (3 * dim * 4 + 3 * k * 16)
     fixed = used + _SLACK + 3 * _BATCH_BYTES + state
-    row = 2 * item * dim + 2 * 4 * dim + 2 * dim + 128
+    row = (2 * dtype.itemsize + bytes_to_widen(dtype) + 4 + 2) * dim + 128
     least = min(n_rows, 4096)
     if limit - fixed < least * row:
         raise ValueError(

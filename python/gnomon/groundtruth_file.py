@@ -118,7 +118,7 @@ def _suffix(path: str | os.PathLike[str]) -> str:
 def read_parts(path: str) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
     """All arrays of an npz archive, and its JSON record if there is one; never a pickle."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
             parts = {name: archive[name] for name in archive.files}
     except (zipfile.BadZipFile, zlib.error, ValueError, EOFError, KeyError) as error:
         raise FormatError(

@@ -6,9 +6,8 @@ import os
 from typing import Any
 
 from . import _core
-from .arrays import as_float32
 from .dense import DenseIndex
-from .formats_source import FormatError, VectorSource, check_vectors
+from .formats_source import FormatError, VectorSource, check_vectors, widened
 from .groundtruth import Report, batch_of, memory_used, now, rows_that_fit
 from .groundtruth_file import Float64Array, GroundTruth, Int64Array
 from .groundtruth_state import State, remove
@@ -87,10 +86,9 @@ class Scan:
     def run(self, limit: int, block_rows: int | None) -> GroundTruth:
         """Searches the rows that are left and returns the answer."""
         base = self.base
-        vectors = as_float32(self.queries.read(0, self.queries.n_rows), "queries")
+        vectors = widened(self.queries.read(0, self.queries.n_rows), "queries")
         if block_rows is None:
-            item = base.dtype.itemsize
-            sizes = (base.n_rows, base.dim, item, len(vectors), self.k)
+            sizes = (base.n_rows, base.dim, base.dtype, len(vectors), self.k)
             block_rows = rows_that_fit(limit, *sizes, memory_used())
         saved_at = now()
         for start in range(self.state.rows_done, base.n_rows, block_rows):
@@ -108,7 +106,7 @@ class Scan:
 
     def _block(self, start: int, stop: int, vectors: Any) -> None:
         index = DenseIndex.build(
-            as_float32(self.base.read(start, stop), self.base.path),
+            widened(self.base.read(start, stop), self.base.path),
             metric=self.metric,
             threads=self.threads,
         )

@@ -50,7 +50,7 @@ def preset_scores(
     """The scores of another program's formula, written out as that program computes them.
 
     >>> preset_scores([["a", "b"], ["b"]], "haystack")["b"]
-    0.9919354838709677
+    0.9919354838709679
     """
     n = len(rankings)
     one = [1.0] * n if weights is None else list(weights)
