@@ -11,7 +11,7 @@ import numpy as np
 
 from .arrays import as_float32, as_float64
 from .dense import DenseIndex
-from .formats_neighbors import Neighbors, read_neighbors
+from .formats_neighbors import Neighbors, check_truth, read_neighbors
 from .groundtruth import METRICS, opened
 from .groundtruth_file import GroundTruth
 from .recall_counts import Float64Array, Int64Array, Truth
@@ -40,7 +40,9 @@ def as_truth(
         raise ValueError(f"truth_scores {list(values.shape)} must fit truth {list(ids.shape)}")
     if values is not None and (values[:, 1:] > values[:, :-1]).any():
         raise ValueError("truth_scores must fall along every row: best first, higher is better")
-    return _of_neighbors(Neighbors("truth", "", ids, None, values), n_base, metric)
+    given = Neighbors("truth", "", ids, None, values)
+    check_truth(given, n_base)
+    return _of_neighbors(given, n_base, metric)
 
 
 def _of_neighbors(truth: Neighbors, n_base: int | None, metric: str | None) -> Truth:
