@@ -352,11 +352,11 @@ def test_bootstrap_is_repeatable_and_covers() -> None:
     assert bootstrap(values) == bootstrap(values)
     assert bootstrap(values, seed=1) != bootstrap(values)
     inside = 0
-    for seed in range(200):
+    for seed in range(100):
         sample = np.random.default_rng(seed).random(100)
-        low, high = bootstrap(sample, resamples=1000)
+        low, high = bootstrap(sample, resamples=500)
         inside += low <= 0.5 <= high
-    assert 178 <= inside <= 199  # 95 % of 200 is 190; four standard deviations each way
+    assert 86 <= inside <= 100  # 95, and four standard deviations below
     assert bootstrap(np.ones(5)) == Interval(1.0, 1.0)
     assert all(map(math.isnan, bootstrap(np.array([]))))
 
