@@ -14,12 +14,12 @@ from gnomon import open_vectors
 from gnomon.formats import FORMATS, ArraySource, FormatError, check_vectors, write_vectors
 from gnomon.formats_neighbors import FORMATS as NEIGHBOR_FORMATS
 from gnomon.formats_neighbors import (
-    RangeNeighbors,
     read_neighbors,
     read_range_neighbors,
     write_neighbors,
     write_range_neighbors,
 )
+from gnomon.formats_truth import RangeNeighbors
 from hypothesis import given
 from hypothesis import strategies as st
 

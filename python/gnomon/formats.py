@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from . import formats_arrays as arrays
+from . import formats_parquet as parquet
 from . import formats_raw as raw
 from .formats_source import (
     Array,
@@ -114,7 +115,7 @@ def open_vectors(
     makers = {
         "npz": arrays.NpzSource,
         "hdf5": arrays.Hdf5Source,
-        "parquet": arrays.ParquetSource,
+        "parquet": parquet.ParquetSource,
     }
     if kind not in makers:
         raise ValueError(f"format must be one of {', '.join(FORMATS)}, got {kind!r}")
@@ -182,7 +183,7 @@ def write_vectors(
         writers = {
             "npz": arrays.write_npz,
             "hdf5": arrays.write_hdf5,
-            "parquet": arrays.write_parquet,
+            "parquet": parquet.write_parquet,
         }
         writers[kind](file, key or "train", blocks, n_rows, dim, dtype)
     else:

@@ -11,7 +11,8 @@ import numpy as np
 
 from .arrays import as_float32, as_float64
 from .dense import DenseIndex
-from .formats_neighbors import Neighbors, check_truth, read_neighbors
+from .formats_neighbors import read_neighbors
+from .formats_truth import Neighbors, check_truth
 from .groundtruth import METRICS, opened
 from .groundtruth_file import GroundTruth
 from .recall_counts import Float64Array, Int64Array, Truth
