@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from click.testing import CliRunner
+from gnomon import cli_groundtruth
 from gnomon.cli import cli
 from gnomon.formats import FormatError, write_vectors
 from gnomon.formats_neighbors import read_neighbors
@@ -268,6 +269,51 @@ def test_a_base_beyond_the_limit_stays_within_it(tmp_path: Path) -> None:
     hits = gnomon.DenseIndex.build(base, metric="l2").search(queries, 10)
     assert truth.ids.tolist() == hits.ids.tolist()
     assert truth.scores.tobytes() == hits.scores.tobytes()
+
+
+def test_a_source_that_is_open_already(tmp_path: Path) -> None:
+    rows = np.random.default_rng(1).standard_normal((30, 4)).astype(np.float32)
+    write_vectors(tmp_path / "rows.fbin", rows)
+    os.rename(tmp_path / "rows.fbin", tmp_path / "rows.10M")
+    with gnomon.open_vectors(tmp_path / "rows.10M", format="fbin") as source:
+        truth = gnomon.groundtruth(source, rows[:2], 3)
+        assert source.read(0, 1).tolist() == rows[:1].tolist()  # and it stays open
+    check_against_one_index(truth, rows, rows[:2], "cosine")
+
+
+def test_a_terminal_gets_a_bar_and_a_log_gets_lines(tmp_path: Path) -> None:
+    pty = pytest.importorskip("pty")
+    rows = np.random.default_rng(1).standard_normal((300, 4)).astype(np.float32)
+    write_vectors(tmp_path / "rows.fbin", rows)
+    command = [sys.executable, "-m", "gnomon", "groundtruth", *[str(tmp_path / "rows.fbin")] * 2]
+    command += ["--out", str(tmp_path / "truth.npz"), "--block-rows", "50"]
+    ours, theirs = pty.openpty()
+    with open(ours, "rb", buffering=0) as terminal:
+        done = subprocess.run(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=theirs,
+            env={**os.environ, "TERM": "xterm"},
+            check=True,
+        )
+        shown = terminal.read(65536).decode()
+        os.close(theirs)
+    assert "search" in shown
+    assert "100%" in shown
+    assert done.stdout.count(b"\n") == 1
+    done = subprocess.run(command, capture_output=True, check=True)
+    assert b"\x1b" not in done.stderr
+
+
+def test_lines_say_how_far_and_how_long(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock = iter([0.0, 1.0, 11.0, 12.0, 31.0])
+    monkeypatch.setattr(cli_groundtruth.time, "monotonic", lambda: next(clock))
+    report = cli_groundtruth._lines()
+    for done in (10, 20, 30, 40):
+        report("search", done, 100)
+    assert capsys.readouterr().err == "search: 20.0 %, 80 s left\nsearch: 40.0 %, 60 s left\n"
 
 
 def test_the_command(tmp_path: Path) -> None:

@@ -180,7 +180,26 @@ def test_settings_of_an_index() -> None:
     need("hnswlib")
     rows = np.random.default_rng(1).standard_normal((100, 4)).astype(np.float32)
     points = list(sweep("hnswlib,M=4,ef_construction=20@10,50", rows, rows[:3], "l2", 2, repeats=1))
-    assert [point.name for point in points] == ["hnswlib ef=10", "hnswlib ef=50"]
+    label = "hnswlib,M=4,ef_construction=20"
+    assert [point.name for point in points] == [f"{label} ef=10", f"{label} ef=50"]
+
+
+def test_an_index_that_finds_too_few_is_named() -> None:
+    """One of hnswlib's graphs falls apart when its edges are few and its rows repeat."""
+    need("hnswlib")
+    rows = np.zeros((50, 4), np.float32)
+    rows[:, 0] = np.arange(50)
+
+    def broken(task: recall_runners.Task) -> recall_runners.Built:
+        def search(value: Any) -> Any:
+            raise RuntimeError("Cannot return the results in a contiguous 2D array")
+
+        return recall_runners.Built("ef", (3,), search)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(RUNNERS, "hnswlib", broken)
+        with pytest.raises(ValueError, match="hnswlib ef=3: Cannot return the results"):
+            list(sweep("hnswlib", rows, rows[:3], "l2", 2))
 
 
 def test_the_curve_from_the_shell(world: Path, tmp_path: Path) -> None:

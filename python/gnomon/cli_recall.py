@@ -125,7 +125,7 @@ def _run(
         matrix = as_float32(rows.read(0, rows.n_rows), "base")
         asked = as_float32(wanted.read(0, wanted.n_rows), "queries")
     points: list[Point] = []
-    for spec in indexes:
+    for spec in dict.fromkeys(indexes):
         found = sweep(spec, matrix, asked, truth.metric, k, threads=threads, repeats=repeats)
         for point in found:
             points.append(point)

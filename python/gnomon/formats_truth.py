@@ -92,4 +92,4 @@ def check_truth(truth: Neighbors, n_base: int | None = None) -> None:
     if not _rises(wide) and not _falls(wide):
         down = np.zeros(ids.shape, bool)
         down[:, 1:] = wide[:, 1:] < wide[:, :-1]
-        fault(down, "distances are not ascending at id {}")
+        fault(down, "distances are not ascending at id {}; sort the row, or leave them out")

@@ -12,7 +12,7 @@ import os
 import re
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +51,7 @@ def groundtruth(
     Parameters
     ----------
     base, queries
-        Paths of files (see :func:`gnomon.open_vectors`; ``FILE::NAME`` chooses a dataset), or
+        Paths of files (``FILE::NAME`` chooses a dataset), what :func:`gnomon.open_vectors` gave, or
         matrices [N, D] and [Q, D]. Values are taken as float32. Queries are held in memory.
     metric
         ``"cosine"``, ``"ip"`` or ``"l2"`` (negative squared distance), in the canonical float64
@@ -130,9 +130,11 @@ def checkpoint_of(out: str | os.PathLike[str]) -> Path:
 
 
 def opened(value: Any, name: str) -> Any:
-    """A VectorSource of a path or a matrix."""
-    from .formats import ArraySource, open_vectors
+    """A VectorSource of a path or a matrix; one that is open already is taken as it is."""
+    from .formats import ArraySource, VectorSource, open_vectors
 
+    if isinstance(value, VectorSource):
+        return nullcontext(value)
     if isinstance(value, (str, os.PathLike)):
         return open_vectors(value, role="base" if name == "base" else "queries")
     if isinstance(value, np.ndarray) and value.dtype.kind in "fiu" and value.ndim == 2:

@@ -219,6 +219,7 @@ def sweep(
     [[[0], [1]]]
     """
     name, options, values = parse_spec(spec)
+    label = spec.partition("@")[0]  # with its options: two builds of one library are two indexes
     task = Task(base, queries, metric, min(k, len(base)), threads, options)
     began = time.perf_counter()
     built = RUNNERS[name](task)
@@ -226,9 +227,12 @@ def sweep(
     for value in values or built.values:
         seconds = float("inf")
         ids = np.zeros((0, 0), np.int64)
+        setting = f"{built.knob}={value}" if built.knob else ""
         for _ in range(repeats):
             began = time.perf_counter()
-            ids = built.search(value)
+            try:
+                ids = built.search(value)
+            except RuntimeError as error:  # hnswlib: fewer than k were found
+                raise ValueError(f"{label} {setting}: {error}") from error
             seconds = min(seconds, time.perf_counter() - began)
-        setting = f"{built.knob}={value}" if built.knob else ""
-        yield Point(name, setting, ids, seconds, build_seconds, len(queries))
+        yield Point(label, setting, ids, seconds, build_seconds, len(queries))
