@@ -16,7 +16,7 @@ from gnomon.formats_neighbors import read_neighbors, write_neighbors
 from gnomon.recall import recall_many
 from gnomon.recall_counts import ann_benchmarks, as_distances, big_ann
 from gnomon.recall_inputs import as_results, as_truth
-from gnomon.recall_report import COLUMNS, as_csv, comparisons, notes
+from gnomon.recall_report import COLUMNS, SPEED_COLUMNS, as_csv, comparisons, notes
 from gnomon.recall_stats import Interval, bootstrap, mean, paired, wilson
 from gnomon.reference import recall as reference
 from hypothesis import given
@@ -400,6 +400,6 @@ def test_figures_are_plain_and_complete() -> None:
     assert comparisons(runs)[0].startswith("recall@10: noisy - exact = -0.0")
     assert comparisons(runs)[0].endswith(", significant")
     lines = as_csv(runs).splitlines()
-    assert lines[0].split(",") == list(COLUMNS)
-    assert [len(line.split(",")) for line in lines] == [len(COLUMNS)] * 3
+    assert lines[0].split(",") == [*COLUMNS, *SPEED_COLUMNS]
+    assert [len(line.split(",")) for line in lines] == [len(COLUMNS) + 3] * 3
     assert runs[1].worst(3) == sorted(runs[1].worst(3), key=lambda pair: pair[1])

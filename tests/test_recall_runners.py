@@ -117,7 +117,10 @@ def test_reports(world: Path, tmp_path: Path) -> None:
         "gnomon",
     ]
     assert [float(row["recall"]) for row in rows][::2] == [1.0, 1.0]
+    assert [bool(row["qps"]) for row in rows] == [False, False, True]
+    assert float(rows[2]["qps"]) == 60 / float(rows[2]["seconds"])
     text = files["html"].read_text()
+    assert "indexes were asked for 10 neighbours, with 1 threads" in text
     page = Page(text)
     assert page.links == []
     assert "http" not in text

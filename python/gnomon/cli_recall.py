@@ -95,7 +95,10 @@ def recall(
         runs |= {point.name: point.ids for point in points}
         vectors = None if base is None else (base, queries)
         measured = recall_many(exact, runs, list(given), vectors, seed)
-        facts = [f"truth: {truth}", f"queries: {len(exact.ids)}, threads of --index: {threads}"]
+        facts = [f"truth: {truth}", f"queries: {len(exact.ids)}"]
+        if points:
+            asked = f"indexes were asked for {max(given)} neighbours"
+            facts.append(f"{asked}, with {threads} threads; the fastest of {repeats} counts")
         _write(measured, points, max(given), facts, csv_file, plot_file, html_file, worst)
     if as_json:
         click.echo(json.dumps(_as_dict(measured, points, worst)))
@@ -148,7 +151,7 @@ def _write(
 
     deepest = [run for run in runs if run.k == k]
     if csv_file:
-        write_text(csv_file, as_csv(runs))
+        write_text(csv_file, as_csv(runs, points))
     if html_file:
         shown = runs if not points else deepest
         write_text(html_file, html_report(shown, points, facts=facts, worst=worst))

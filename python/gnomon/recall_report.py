@@ -14,6 +14,7 @@ from .recall_stats import mean, paired, wilson
 
 if TYPE_CHECKING:
     from .recall import Recall
+    from .recall_runners import Point
 
 QUANTILES = {"min": 0.0, "p1": 0.01, "p5": 0.05, "p10": 0.10, "p50": 0.50}
 
@@ -138,10 +139,14 @@ def row(run: Recall) -> list[Any]:
     return ["" if cell is None else cell for cell in cells]
 
 
-def as_csv(runs: Sequence[Recall]) -> str:
-    """One line a run and k, under a header."""
+SPEED_COLUMNS = ("qps", "seconds", "build_seconds")
+
+
+def as_csv(runs: Sequence[Recall], points: Sequence[Point] = ()) -> str:
+    """One line a run and k, under a header; the last columns are of indexes that were run here."""
+    speeds = {point.name: [point.qps, point.seconds, point.build_seconds] for point in points}
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    writer.writerows(row(run) for run in runs)
+    writer.writerow([*COLUMNS, *SPEED_COLUMNS])
+    writer.writerows([*row(run), *speeds.get(run.name, ["", "", ""])] for run in runs)
     return text.getvalue()
