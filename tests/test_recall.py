@@ -215,6 +215,23 @@ def test_coverage_is_counted() -> None:
         assert text in said
 
 
+def test_ids_of_any_size() -> None:
+    far = 2**62
+    truth = [[far + n, 5, 2**40] for n in range(9)]
+    answers = [[2**63 - 1, far + n, -(2**63)] for n in range(9)]
+    scores = [[3.0, 2.0, 1.0]] * 9
+    assert gnomon.recall(truth, answers, 2, truth_scores=scores).mean == 0.5
+
+
+def test_queries_that_are_rows_of_the_base_are_noticed() -> None:
+    base = np.random.default_rng(2).standard_normal((30, 4)).astype(np.float32)
+    for metric in ("cosine", "l2"):
+        truth = gnomon.groundtruth(base, [*base[:3], base[3] + 1], 2, metric=metric)
+        found = gnomon.recall(truth, truth.ids, 2)
+        assert found.as_dict()["queries_at_distance_zero"] == 3
+        assert any("3 queries have a neighbour at distance 0" in note for note in notes(found))
+
+
 def test_the_first_k_places_count() -> None:
     """An index that is asked for k and wastes a place on a repeat has missed one."""
     found = gnomon.recall([[0, 1]], [[0, 0, 1]], 2, truth_scores=[[2.0, 1.0]])

@@ -88,7 +88,7 @@ def check_truth(truth: Neighbors, n_base: int | None = None) -> None:
     if values is None:
         return
     wide = np.asarray(values, np.float64)
-    fault(np.isnan(wide), "the distance of id {} is not a number")
+    fault(np.isnan(wide) & (ids >= 0), "the distance of id {} is not a number")
     if not _rises(wide) and not _falls(wide):
         down = np.zeros(ids.shape, bool)
         down[:, 1:] = wide[:, 1:] < wide[:, :-1]

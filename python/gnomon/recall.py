@@ -54,6 +54,7 @@ class Recall:
     beat_truth: int
     without_truth: int
     distance_ratio: Float64Array | None
+    at_zero: int | None = None
     seed: int = 0
 
     @property

@@ -90,14 +90,16 @@ def places_in(rows: Int64Array, ids: Int64Array) -> Int64Array:
     width = rows.shape[1]
     if rows.size == 0:
         return np.full(ids.shape, -1, np.int64)
-    span = int(max(rows.max(), ids.max(initial=0))) + 2
-    offset = np.arange(len(rows), dtype=np.int64)[:, None] * span
-    keys = (rows + 1 + offset).reshape(-1)
+    known = np.unique(rows)  # ranks among these, so that row and id fit into one number
+    rank = np.minimum(np.searchsorted(known, ids), len(known) - 1)
+    present = (known[rank] == ids) & (ids >= 0)
+    offset = np.arange(len(rows), dtype=np.int64)[:, None] * len(known)
+    keys = (np.searchsorted(known, rows) + offset).reshape(-1)
     order = np.argsort(keys, kind="stable")
-    wanted = (ids + 1 + offset).reshape(-1)
+    wanted = (rank + offset).reshape(-1)
     at = np.minimum(np.searchsorted(keys[order], wanted), len(keys) - 1)
     found = order[at]
-    hit = (keys[found] == wanted).reshape(ids.shape) & (ids >= 0)
+    hit = (keys[found] == wanted).reshape(ids.shape) & present
     return np.where(hit, (found % width).reshape(ids.shape), -1)
 
 

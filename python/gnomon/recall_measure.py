@@ -45,9 +45,8 @@ def measure(
             ratio = _distance_ratio(exact, np.where(kept >= 0, near, np.nan), k)
     without = int((places == 0).sum())
     if truth.scores is None:
-        return Recall(
-            name, k, None, None, others, coverage, None, None, None, 0, without, ratio, seed
-        )
+        nothing = (None, None, None, 0, without, ratio)
+        return Recall(name, k, None, None, others, coverage, *nothing, seed=seed)
     hits = counts.tie_aware(truth, kept, k, returned)
     others["distance-threshold"] = _share(hits.near_enough, hits.places)
     return Recall(
@@ -63,8 +62,16 @@ def measure(
         int(hits.beat_truth.sum()),
         without,
         ratio,
+        _at_zero(truth),
         seed,
     )
+
+
+def _at_zero(truth: Truth) -> int | None:
+    """How many queries have a neighbour at distance 0: they may be rows of the base."""
+    if truth.distances is None or truth.metric not in ("cosine", "l2"):
+        return None
+    return int(((truth.distances[:, 0] == 0.0) & (truth.ids[:, 0] >= 0)).sum())
 
 
 def _share(hits: npt.NDArray[np.int64], places: npt.NDArray[np.int64]) -> Float64Array:

@@ -57,6 +57,7 @@ def figures(run: Recall) -> dict[str, Any]:
         "truth_beaten": run.beat_truth,
         "queries_without_truth": run.without_truth,
         "distance_ratio": _ratio(run),
+        "queries_at_distance_zero": run.at_zero,
     }
 
 
@@ -95,6 +96,8 @@ def notes(run: Recall) -> list[str]:
             f"{run.beat_truth} returned rows are better than the truth's last: the truth is not "
             "exact, or was made with another metric"
         )
+    if run.at_zero:
+        found.append(f"{run.at_zero} queries have a neighbour at distance 0: rows of the base?")
     if said["queries_without_truth"]:
         found.append(f"{said['queries_without_truth']} queries have no neighbours and are left out")
     if said["queries"] and said["perfect"] == said["queries"]:
