@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 from gnomon import cli_groundtruth
 from gnomon.cli import cli
-from gnomon.formats import FormatError, write_vectors
+from gnomon.formats import ArraySource, FormatError, write_vectors
 from gnomon.formats_neighbors import read_neighbors
 from gnomon.groundtruth import checkpoint_of, parse_bytes, rows_that_fit
 from gnomon.groundtruth_file import GroundTruth
@@ -231,11 +231,11 @@ def test_sizes(text: str, size: int) -> None:
 
 
 def test_blocks_grow_with_memory() -> None:
-    sizes = [
-        rows_that_fit(m << 20, 10**7, 384, np.dtype("f4"), 100, 100, 0) for m in (200, 400, 800)
-    ]
+    rows = np.broadcast_to(np.float32(1), (10**7, 384))
+    base = ArraySource(rows, "base")
+    sizes = [rows_that_fit(m << 20, base, 100, 100) for m in (200, 400, 800)]
     assert sizes == sorted(set(sizes))
-    assert rows_that_fit(2 << 30, 1000, 384, np.dtype("u1"), 100, 100, 0) == 1000
+    assert rows_that_fit(2 << 30, ArraySource(rows[:1000], "base"), 100, 100) == 1000
 
 
 PEAK = """

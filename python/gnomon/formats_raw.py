@@ -41,13 +41,15 @@ class RawSource(VectorSource):
         super().__init__(path, kind, n_rows, dim, np.dtype(dtype).newbyteorder("="))
         self._stored = np.dtype(dtype)
         self._offset, self._prefix = offset, prefix
+        self.read_copies = 1 if prefix == 0 and self._stored == self.dtype else 2
         self._stride = prefix + dim * self._stored.itemsize
         self._file: FileIO = open(path, "rb", buffering=0)  # noqa: SIM115  closed by close()
 
     def read(self, start: int, stop: int) -> Array:
         """Rows start..stop-1; of fvecs and the like, every dimension field is compared."""
         raw = np.empty((stop - start, self._stride), np.uint8)
-        self._fill(memoryview(raw.data).cast("B"), start) if raw.size else None
+        if raw.size:
+            self._fill(memoryview(raw.data).cast("B"), start)
         if self._prefix:
             fields = raw[:, : self._prefix].copy().view("<i4")[:, 0]
             wrong = np.flatnonzero(fields != self.dim)

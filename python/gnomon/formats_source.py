@@ -45,6 +45,8 @@ class FormatError(ValueError):
 class VectorSource:
     """A matrix on disk, [n_rows, dim] of `dtype`; use it in a ``with`` statement or close it."""
 
+    read_copies = 2  # how often a block lies in memory while it is read
+
     def __init__(self, path: str, kind: str, n_rows: int, dim: int, dtype: npt.DTypeLike) -> None:
         self.path = path
         self.format = kind
@@ -100,6 +102,8 @@ class VectorSource:
 
 class ArraySource(VectorSource):
     """A matrix in memory with the face of a file; its path is the name of an argument."""
+
+    read_copies = 1
 
     def __init__(self, array: Array, name: str) -> None:
         if array.ndim != 2:

@@ -14,12 +14,15 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .arrays import as_count, as_float32
 from .groundtruth_file import GroundTruth
+
+if TYPE_CHECKING:
+    from .formats_source import VectorSource
 
 Report = Callable[[str, int, int], None]  # phase, units done, units in all
 
@@ -172,19 +175,17 @@ def _require_writable(target: Path) -> None:
         raise IsADirectoryError(21, "a directory; out is a file", str(target))
 
 
-def rows_that_fit(
-    limit: int, n_rows: int, dim: int, dtype: np.dtype[Any], n_queries: int, k: int, used: int
-) -> int:
+def rows_that_fit(limit: int, base: VectorSource, n_queries: int, k: int, used: int = 0) -> int:
     """How many rows a block may have. Raises ValueError saying how much memory would do.
 
-    A row is read (perhaps from between dimension fields: twice), widened to float32, copied into an
-    index and screened in int8.
+    A row is read, widened to float32, copied into an index and screened in int8.
     """
     from .formats_source import bytes_to_widen
 
+    n_rows, dim, dtype = base.n_rows, base.dim, base.dtype
     state = n_queries * (3 * dim * 4 + 3 * k * 16)
     fixed = used + _SLACK + 3 * _BATCH_BYTES + state
-    row = (2 * dtype.itemsize + bytes_to_widen(dtype) + 4 + 2) * dim + 128
+    row = (base.read_copies * dtype.itemsize + bytes_to_widen(dtype) + 4 + 2) * dim + 128
     least = min(n_rows, 4096)
     if limit - fixed < least * row:
         raise ValueError(

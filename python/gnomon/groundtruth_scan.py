@@ -88,8 +88,7 @@ class Scan:
         base = self.base
         vectors = widened(self.queries.read(0, self.queries.n_rows), "queries")
         if block_rows is None:
-            sizes = (base.n_rows, base.dim, base.dtype, len(vectors), self.k)
-            block_rows = rows_that_fit(limit, *sizes, memory_used())
+            block_rows = rows_that_fit(limit, base, len(vectors), self.k, memory_used())
         saved_at = now()
         for start in range(self.state.rows_done, base.n_rows, block_rows):
             stop = min(base.n_rows, start + block_rows)
