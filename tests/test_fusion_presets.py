@@ -107,6 +107,7 @@ def test_highest_score() -> None:
 LISTS = [list("abcdefgh"), list("hgxyza"), list("qa")]
 
 
+@pytest.mark.filterwarnings("ignore")  # theirs
 def test_haystack() -> None:
     joiners = pytest.importorskip("haystack.components.joiners")
     dataclasses = pytest.importorskip("haystack.dataclasses")
@@ -120,6 +121,7 @@ def test_haystack() -> None:
         assert {document.id: document.score for document in found} == want
 
 
+@pytest.mark.filterwarnings("ignore")  # theirs
 def test_langchain() -> None:
     ensemble = pytest.importorskip("langchain_classic.retrievers.ensemble")
     retriever = pytest.importorskip("langchain_core.retrievers").BaseRetriever
@@ -138,6 +140,7 @@ def test_langchain() -> None:
         assert found == reciprocal_rank_fusion(LISTS, preset="langchain", weights=weights)
 
 
+@pytest.mark.filterwarnings("ignore")  # theirs
 def test_llama_index() -> None:
     pytest.importorskip("llama_index.core")
     from llama_index.core.llms import MockLLM
@@ -149,11 +152,12 @@ def test_llama_index() -> None:
         ("q", n): [NodeWithScore(node=nodes[i], score=1.0 - r / 100) for r, i in enumerate(ids)]
         for n, ids in enumerate(LISTS)
     }
-    fusion = QueryFusionRetriever([], llm=MockLLM(), num_queries=1)
+    fusion = QueryFusionRetriever([], llm=MockLLM(), num_queries=1, retriever_weights=[])
     found = {one.node.node_id: one.score for one in fusion._reciprocal_rerank_fusion(results)}
     assert found == rrf_scores(LISTS, preset="llama-index")
 
 
+@pytest.mark.filterwarnings("ignore")  # theirs
 def test_ranx() -> None:
     ranx = pytest.importorskip("ranx")
     runs = [
