@@ -66,6 +66,11 @@ def test_they_differ_where_they_are_known_to() -> None:
     assert reciprocal_rank_fusion(lists, preset="qdrant")[0] == "solo"
     assert reciprocal_rank_fusion(lists)[0] == "both"
     assert reciprocal_rank_fusion(lists, preset="txtai")[0] == "solo"
+    # With weight 3, the sixth counts as the second of a ranking of weight 1.
+    weighted = rrf_scores([list("abcdefgh"), ["z"]], preset="qdrant", weights=[3, 1])
+    assert weighted["f"] == 1 / (6 / 3 + 2 - 1)
+    assert rrf_scores([["a"], ["b"]], preset="qdrant", weights=[1, 0]) == {"a": 0.5, "b": 0.0}
+    assert rrf_scores([["a"], ["b"]], preset="txtai", weights=[1, 0]) == {"a": 1.0}
     twice = [["A", "A", "A", "B"], ["B"]]
     assert reciprocal_rank_fusion(twice)[0] == "B"
     assert reciprocal_rank_fusion(twice, preset="langchain")[0] == "A"

@@ -25,14 +25,14 @@ from .cli_tune_fusion import tune_fusion
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="gnomon", message="gnomon %(version)s")
 def cli() -> None:
-    r"""Exact search from the shell: texts, vectors, and what other searches miss.
+    """Exact search from the shell: texts, vectors, and what other searches miss.
 
     \b
     gnomon index docs/ --out docs.gnomon
     gnomon search docs.gnomon "how to open a file"
     gnomon groundtruth base.fbin queries.fbin -k 100 --out truth.npz
     gnomon recall truth.npz results.ibin -k 10
-    """
+    """  # noqa: D301  click reads \b
 
 
 cli.add_command(index)

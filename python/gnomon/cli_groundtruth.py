@@ -62,7 +62,7 @@ def groundtruth(
     block_rows: int | None,
     quiet: bool,
 ) -> None:
-    r"""Write the exact k nearest rows of BASE for every row of QUERIES.
+    """Write the exact k nearest rows of BASE for every row of QUERIES.
 
     BASE may be larger than memory. Both files are read and checked before the search starts.
     Progress is saved beside OUT: after a kill, the same command goes on where it was, to the same
@@ -75,7 +75,7 @@ def groundtruth(
               hdf5 (ann-benchmarks), ivecs, ibin, npy, parquet
 
     Distances in OUT are 1 - cosine, Euclidean, negative inner product; ties go to the lower row.
-    """
+    """  # noqa: D301  click reads \b
     from .groundtruth import groundtruth as compute
 
     began = time.monotonic()

@@ -23,7 +23,7 @@ _INDEXES = "gnomon, faiss:Flat, faiss:IVF, faiss:HNSW, hnswlib, usearch"
     context_settings={"max_content_width": 100},
 )
 @click.argument("truth", metavar="TRUTH")
-@click.argument("results", nargs=-1, metavar="RESULT...")
+@click.argument("results", nargs=-1, metavar="[RESULT...]")
 @click.option(
     "-k", "ks", multiple=True, type=click.IntRange(1), help="May be given again. Default: 10."
 )
@@ -60,7 +60,7 @@ def recall(
     plot_file: str | None,
     html_file: str | None,
 ) -> None:
-    r"""Compare each RESULT, and each --index, with the exact neighbours in TRUTH.
+    """Compare each RESULT, and each --index, with the exact neighbours in TRUTH.
 
     recall@k is 1 for a query if and only if the answer is an exact top k, whichever of the tied
     rows it chose; repeated ids, -1 and ids that do not exist are misses. Where TRUTH ends inside a
@@ -71,7 +71,7 @@ def recall(
     TRUTH, RESULT:  npz, bin, hdf5, ivecs, ibin, npy, parquet
     SPEC:           NAME[,option=number...][@knob,knob...], such as hnswlib,M=32@10,20,40
                     needs --base and --queries
-    """
+    """  # noqa: D301  click reads \b
     from .recall import recall_many
     from .recall_inputs import as_results, as_truth
 

@@ -38,7 +38,7 @@ def tune_fusion(
     seed: int,
     as_json: bool,
 ) -> None:
-    r"""Choose k, depth and weights of reciprocal rank fusion for these RUNs.
+    """Choose k, depth and weights of reciprocal rank fusion for these RUNs.
 
     Settings are chosen on some queries and measured on others; the default (k=60, whole lists) is
     kept unless the tuned one is better beyond chance.
@@ -47,7 +47,7 @@ def tune_fusion(
     QRELS  query 0 document gain (TREC), or query document gain (BEIR, with a header)
     RUN    query Q0 document rank score tag (TREC), or query document rank [score]
     Fields are separated by white space; .gz is read as well. The order is that of the ranks.
-    """
+    """  # noqa: D301  click reads \b
     from .fusion_files import read_judgements, read_run
     from .fusion_tuning import DEPTHS, KS
     from .fusion_tuning import tune_fusion as tune

@@ -43,6 +43,8 @@ def rrf_scores(
     factors = _factors(weights, len(lists), formula)
     parts: dict[Id, list[float]] = {}
     for number, (ranking, factor) in enumerate(zip(lists, factors, strict=True)):
+        if formula.weighting == "after" and factor == 0:
+            continue
         seen: set[Id] = set()
         for rank, doc_id in enumerate(islice(_ids(ranking, number), formula.depth), 1):
             try:
@@ -52,9 +54,7 @@ def rrf_scores(
                 raise TypeError(f"{place}: ids must be hashable, got {doc_id!r}") from error
             if formula.add_repeats or not repeated:
                 seen.add(doc_id)
-                divisor = formula.k + (rank - 1 + formula.first_rank)
-                part = 1 / divisor * factor if formula.reciprocal_first else factor / divisor
-                parts.setdefault(doc_id, []).append(part)
+                parts.setdefault(doc_id, []).append(_part(formula, rank, factor))
     best = len(lists) / formula.k if formula.per_n else 1.0
     return {doc_id: _sum(part, exact) / best for doc_id, part in parts.items()}
 
@@ -144,6 +144,14 @@ def _factors(weights: Sequence[float] | None, n: int, formula: Formula) -> list[
             if not (math.isfinite(weight) and weight >= 0):
                 raise ValueError(f"weights[{number}] must be finite and at least 0, got {weight}")
     return [weight * n for weight in given] if formula.per_n else given
+
+
+def _part(formula: Formula, rank: int, factor: float) -> float:
+    """What one ranking adds to an id's score."""
+    if formula.weighting == "rank":
+        return 0.0 if factor == 0 else 1 / (rank / factor + formula.k - 1)
+    divisor = formula.k + (rank - 1 + formula.first_rank)
+    return 1 / divisor * factor if formula.weighting == "after" else factor / divisor
 
 
 def _ids(ranking: Iterable[Id], number: int) -> Iterable[Id]:

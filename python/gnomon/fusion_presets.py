@@ -21,8 +21,10 @@ class Formula:
         An id that stands in one ranking twice counts twice, instead of once at its first rank.
     per_n
         The weight is multiplied by n, and the sum divided by n / k: the highest score is 1.
-    reciprocal_first
-        (1 / (k + rank)) * weight instead of weight / (k + rank): other bits.
+    weighting
+        How a weight enters: "above" is weight / (k + rank); "after" is (1 / (k + rank)) * weight,
+        other bits, and a ranking of weight 0 is left out; "rank" is 1 / (rank / weight + k - 1),
+        nothing for weight 0, and without weights the same as the others.
     depth
         How many of a ranking count, if not all.
     """
@@ -32,7 +34,7 @@ class Formula:
     equal_weights: bool = False
     add_repeats: bool = False
     per_n: bool = False
-    reciprocal_first: bool = False
+    weighting: str = "above"
     depth: int | None = None
 
 
@@ -46,11 +48,11 @@ PRESETS: dict[str, Formula] = {
     # DocumentJoiner: weight * n / (61 + place), then divided by n / 61.
     "haystack": Formula(61, first_rank=0, equal_weights=True, add_repeats=True, per_n=True),
     # Hybrid search without normalised scores: (1 / (place + 1)) * weight, weights 0.5 and 0.5.
-    "txtai": Formula(0, equal_weights=True, reciprocal_first=True),
+    "txtai": Formula(0, equal_weights=True, weighting="after"),
     # rrf retriever: rank_constant 60, and only rank_window_size of each list, 10 by default.
     "elasticsearch": Formula(60, depth=10),
-    # Fusion.RRF: 1 / (place + 2).
-    "qdrant": Formula(2, first_rank=0),
+    # Fusion.RRF: 1 / (place + 2); with weights 1 / ((place + 1) / weight + 2 - 1).
+    "qdrant": Formula(2, first_rank=0, weighting="rank"),
 }
 
 

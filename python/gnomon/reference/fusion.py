@@ -66,12 +66,14 @@ def preset_scores(
                 scores[doc_id] = before + one[number] / (place + 60.0)
             elif name == "haystack":
                 scores[doc_id] = before + (equal[number] * n) / (61 + place)
-            elif name == "txtai" and not again:
+            elif name == "txtai" and not again and equal[number] > 0:
                 scores[doc_id] = before + (1.0 / (place + 1)) * equal[number]
             elif name == "elasticsearch" and not again and place < 10:
                 scores[doc_id] = before + one[number] / (60 + (place + 1))
+            elif name == "qdrant" and not again and one[number] == 0:
+                scores[doc_id] = before
             elif name == "qdrant" and not again:
-                scores[doc_id] = before + one[number] / (place + 2.0)
+                scores[doc_id] = before + 1.0 / ((place + 1) / one[number] + 2.0 - 1.0)
             elif name == "cormack" and not again:
                 scores[doc_id] = before + one[number] / (60 + (place + 1))
     if name == "haystack":
