@@ -104,19 +104,20 @@ def test_killed_at_random_moments_until_it_is_done(world: Path, tmp_path: Path) 
     rng = random.Random(5)
     out = tmp_path / "truth.npz"
     kills = 0
-    for _ in range(60):
+    for attempt in range(40):
         child = start(world, out, "never", 1, pause=0.02)
         assert child.stdout is not None
         assert child.stdout.readline() == "ready\n"
-        time.sleep(rng.uniform(0.0, 0.3))  # a whole run sleeps for half a second
+        # A whole run sleeps for half a second; on a busy machine a block may take that long.
+        time.sleep(rng.uniform(0.0, 0.2) * 1.2**attempt)
         child.kill()
         code = wait(child)
         kills += code != 0
         if code == 0:
             break
     else:
-        pytest.fail("60 runs were killed, and none got on")
-    assert kills >= 1
+        pytest.fail("40 runs were killed, and none got on")
+    assert kills >= 2
     assert out.read_bytes() == (world / "want.npz").read_bytes()
     assert [entry.name for entry in tmp_path.iterdir()] == ["truth.npz"]
 
