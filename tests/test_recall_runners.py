@@ -74,6 +74,7 @@ def test_the_table_and_its_notes(world: Path) -> None:
     assert "at least 94.0% are (Wilson, 95 %)" in text
     assert re.search(r"recall@10: .* = -0\.05\d+ \[-0\.\d+, -0\.\d+\], significant", text)
     assert "worst queries: 5 (0.80)" in text
+    assert text.endswith("95 %: percentile bootstrap over queries, 10,000 resamples, seed 0\n")
 
 
 def test_json_has_everything(world: Path) -> None:

@@ -68,6 +68,12 @@ def recall(
     stand beside it, labelled. Intervals: 95 %, bootstrap over queries.
 
     \b
+    strict-id    overlap with the k ids that TRUTH happens to keep
+    threshold    distinct ids no farther than the k-th: ties stand in for better ones
+    ann-bench    ann-benchmarks: distance <= k-th + 1e-3, repeats count (needs the vectors)
+    big-ann      big-ann-benchmarks: overlap with TRUTH's ids up to 1e-6 behind the k-th distance
+
+    \b
     TRUTH, RESULT:  npz, bin, hdf5, ivecs, ibin, npy, parquet
     SPEC:           NAME[,option=number...][@knob,knob...], such as hnswlib,M=32@10,20,40
                     needs --base and --queries
@@ -186,6 +192,7 @@ def _as_dict(runs: list[Recall], points: list[Point], worst: int) -> dict[str, A
 
 def _print(runs: list[Recall], points: list[Point], worst: int) -> None:
     from .recall_report import comparisons, notes
+    from .recall_stats import RESAMPLES
 
     speeds = {point.name: point.qps for point in points}
     columns = ["run", "k", "recall", "95 %", "strict-id", "threshold", "ann-bench", "big-ann"]
@@ -217,6 +224,9 @@ def _print(runs: list[Recall], points: list[Point], worst: int) -> None:
             click.echo(f"{visible(run.name)} @{run.k}: worst queries: {', '.join(bad)}")
     for line in comparisons(runs):
         click.echo(visible(line))
+    click.echo(
+        f"95 %: percentile bootstrap over queries, {RESAMPLES:,} resamples, seed {runs[0].seed}"
+    )
 
 
 def _figure(value: float | None) -> str:
