@@ -129,7 +129,8 @@ Bm25Builder::Bm25Builder(bool with_vocabulary) : with_vocabulary_(with_vocabular
 
 void Bm25Builder::add_text(Preset preset, TextView cased, TextView lowered) {
     const auto sink = [](void* self, const Token& token) {
-        static_cast<Bm25Builder*>(self)->add_token(token.text);
+        auto* const builder = static_cast<Bm25Builder*>(self);
+        builder->add_term(builder->vocabulary_.intern_padded(token.text));
     };
     tokenize(preset, cased, lowered, sink, this);
     end_document();

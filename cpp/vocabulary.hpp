@@ -15,20 +15,38 @@ namespace gnomon {
 // Part of the file format: changing it needs a new format version.
 std::uint64_t term_hash(std::string_view term);
 
+// Interning a token is half of what tokenising costs. So the table that is built in is not the one on disk: a
+// term of at most kInline bytes lies in its slot, and one cache line and two comparisons find it.
 class VocabularyBuilder {
   public:
+    static constexpr std::size_t kInline = 16;
+
     VocabularyBuilder();
     // The id of the term, new or known.
     std::uint32_t intern(std::string_view term);
-    std::uint32_t size() const { return static_cast<std::uint32_t>(hashes_.size()); }
+    // The same for a term of which kInline bytes can be read, those after its end being zero.
+    std::uint32_t intern_padded(std::string_view term);
+    std::uint32_t size() const { return static_cast<std::uint32_t>(starts_.size() - 1); }
+    // Valid until the next intern.
+    std::string_view term(std::uint32_t id) const {
+        return {bytes_.data() + starts_[id], static_cast<std::size_t>(starts_[id + 1] - starts_[id])};
+    }
 
   private:
     friend class Vocabulary;
+    struct Slot {
+        // The bytes, padded with zeros; of a longer term its hash, and where it lies in the arena.
+        std::uint64_t first = 0;
+        std::uint64_t second = 0;
+        std::uint32_t size = 0;
+        std::uint32_t id_plus_1 = 0;  // zero: the slot is empty
+    };
+    static std::uint64_t place_of(const Slot& key);
+    std::uint32_t add(std::string_view term, Slot key, std::size_t slot);
     void grow();
     std::vector<char> bytes_;
     std::vector<std::uint64_t> starts_;
-    std::vector<std::uint64_t> hashes_;
-    std::vector<std::uint32_t> slots_;
+    std::vector<Slot> slots_;
 };
 
 class Vocabulary {
@@ -47,6 +65,8 @@ class Vocabulary {
     static Vocabulary open(const Container& container, std::uint64_t n_terms);
 
   private:
+    static std::vector<std::uint32_t> stored_slots(const VocabularyBuilder& builder);
+
     std::uint32_t size_ = 0;
     Column<std::uint8_t> bytes_;
     Column<std::uint64_t> starts_;

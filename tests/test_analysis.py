@@ -52,10 +52,20 @@ TEXTS = st.lists(
 preset = pytest.mark.parametrize("name", PRESETS)
 
 
+def bare(name: str) -> Analyzer:
+    """The preset without the filters that it has of its own."""
+    return Analyzer(name, stemmer="none", stop_words=[])
+
+
 def runs(text: str, name: str) -> None:
-    analyzer = Analyzer(name)
+    analyzer = bare(name)
     assert analyzer.spans(text) == [Span(*each) for each in reference.spans(text, name)]
     assert analyzer.tokens(text) == reference.tokens(text, name)
+    marks = _core.marked_spans(name, *analyzer.views(text))
+    expected = reference.marked_spans(text, name)
+    assert [(token, whole) for token, _, _, whole in marks] == [
+        (token, whole) for token, _, _, whole in expected
+    ]
 
 
 @preset
@@ -63,6 +73,9 @@ def runs(text: str, name: str) -> None:
 @example(text="a\u0301::\u0301_B")
 @example(text="ΑΣ ΑΣ::Α Σ_Σ")
 @example(text="ABc\u0301\u0301D AB\u0301c")
+@example(text="a9B a9B_c x_ Ab9")
+@example(text="abcdefghijklmno p abcdefghijklmnop q abcdefghijklmnopq r")
+@example(text="\u05d0'1 \u05d0'_ \u05d0\"\u05d0' 1,5.3 U.S.A. can't O\u2019Neil\u2019s")
 def test_equals_the_reference(name, text):
     runs(text, name)
 
