@@ -53,11 +53,11 @@ class TextFilter {
     const Rule* match(std::size_t at) const;
 
     Preset preset_;
-    VocabularyBuilder raw_;               // as they were cut; a whole identifier ends with kWholeMark
-    std::vector<std::uint32_t> mapped_;   // raw -> term, or kDropped
-    VocabularyBuilder terms_;             // filtered
+    VocabularyBuilder raw_;              // as they were cut; a whole identifier ends with kWholeMark
+    std::vector<std::uint32_t> mapped_;  // raw -> term, or kDropped
+    VocabularyBuilder terms_;            // filtered
     std::unordered_map<std::uint32_t, std::vector<Rule>> rules_;  // by the first term of the key
-    std::vector<std::uint32_t> tokens_;   // raw, of the documents that wait
+    std::vector<std::uint32_t> tokens_;                           // raw, of the documents that wait
     std::vector<std::size_t> ends_;
     std::vector<std::uint32_t> terms_of_document_;
     std::vector<std::uint32_t> expanded_;

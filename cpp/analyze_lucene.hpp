@@ -10,13 +10,37 @@ namespace gnomon {
 namespace {
 
 enum class Break : std::uint8_t {  // in the order of CLASSES in word_break.py
-    other, mark, letter, hebrew, number, katakana, joiner, mid_letter, mid_number, mid_both, quote,
-    double_quote, asian, asian_mark, han, hiragana,
+    other,
+    mark,
+    letter,
+    hebrew,
+    number,
+    katakana,
+    joiner,
+    mid_letter,
+    mid_number,
+    mid_both,
+    quote,
+    double_quote,
+    asian,
+    asian_mark,
+    han,
+    hiragana,
 };
 
 enum class State : std::uint8_t {
-    start, letter, letter_mid, hebrew, hebrew_quote, hebrew_double, hebrew_done, number, number_mid,
-    katakana, joiner, none,
+    start,
+    letter,
+    letter_mid,
+    hebrew,
+    hebrew_quote,
+    hebrew_double,
+    hebrew_done,
+    number,
+    number_mid,
+    katakana,
+    joiner,
+    none,
 };
 
 constexpr bool may_end(State state) {
@@ -26,11 +50,16 @@ constexpr bool may_end(State state) {
 
 constexpr State next_content(Break kind) {
     switch (kind) {
-        case Break::letter: return State::letter;
-        case Break::hebrew: return State::hebrew;
-        case Break::number: return State::number;
-        case Break::joiner: return State::joiner;
-        default: return State::none;
+        case Break::letter:
+            return State::letter;
+        case Break::hebrew:
+            return State::hebrew;
+        case Break::number:
+            return State::number;
+        case Break::joiner:
+            return State::joiner;
+        default:
+            return State::none;
     }
 }
 
@@ -117,7 +146,9 @@ class LuceneWords : Emitter<Unit> {
     static Break kind_of(std::uint8_t bits) { return static_cast<Break>(bits & 0xF); }
     static bool is_mark(Break kind) { return kind == Break::mark || kind == Break::asian_mark; }
     bool key_cap_base(std::size_t at) const { return cased_[at] == '#' || cased_[at] == '*'; }
-    bool is(std::size_t at, std::size_t limit, char32_t code) const { return at < limit && cased_[at] == code; }
+    bool is(std::size_t at, std::size_t limit, char32_t code) const {
+        return at < limit && cased_[at] == code;
+    }
 
     // As Words::plain_word: the end of a short word of ASCII letters and digits that certainly ends there.
     std::size_t plain([[maybe_unused]] std::size_t start) {
@@ -188,7 +219,8 @@ class LuceneWords : Emitter<Unit> {
         }
         std::size_t at = start;
         while (is(at, limit, kJoiner)) ++at;
-        if (at == limit || !(bits_of(at) & (at == start ? kPictograph | kSkinTone : kPictograph))) return start;
+        if (at == limit || !(bits_of(at) & (at == start ? kPictograph | kSkinTone : kPictograph)))
+            return start;
         for (;;) {
             bool presented = false;
             at = element(at, limit, presented);

@@ -19,8 +19,7 @@ class FilteredTexts {
         : builder_(builder), filter_(preset_named(preset), own(rules)), resolve_(std::move(resolve)) {}
 
     void add(const py::list& cased, const py::list& lowered) {
-        if (cased.size() != lowered.size())
-            throw InvalidInput("cased and lowered must have the same length");
+        if (cased.size() != lowered.size()) throw InvalidInput("cased and lowered must have the same length");
         std::vector<std::pair<TextView, TextView>> views;
         for (std::size_t i = 0; i < cased.size(); ++i)
             views.emplace_back(text_view(cased[i]), text_view(lowered[i]));

@@ -58,11 +58,11 @@ class Word {
         std::u16string_view with;
     };
     static constexpr Rule kStep2[] = {
-        {u"ational", u"ate"},  {u"tional", u"tion"}, {u"enci", u"ence"},   {u"anci", u"ance"},
-        {u"izer", u"ize"},     {u"bli", u"ble"},     {u"alli", u"al"},     {u"entli", u"ent"},
-        {u"eli", u"e"},        {u"ousli", u"ous"},   {u"ization", u"ize"}, {u"ation", u"ate"},
-        {u"ator", u"ate"},     {u"alism", u"al"},    {u"iveness", u"ive"}, {u"fulness", u"ful"},
-        {u"ousness", u"ous"},  {u"aliti", u"al"},    {u"iviti", u"ive"},   {u"biliti", u"ble"},
+        {u"ational", u"ate"}, {u"tional", u"tion"}, {u"enci", u"ence"},   {u"anci", u"ance"},
+        {u"izer", u"ize"},    {u"bli", u"ble"},     {u"alli", u"al"},     {u"entli", u"ent"},
+        {u"eli", u"e"},       {u"ousli", u"ous"},   {u"ization", u"ize"}, {u"ation", u"ate"},
+        {u"ator", u"ate"},    {u"alism", u"al"},    {u"iveness", u"ive"}, {u"fulness", u"ful"},
+        {u"ousness", u"ous"}, {u"aliti", u"al"},    {u"iviti", u"ive"},   {u"biliti", u"ble"},
         {u"logi", u"log"},
     };
     static constexpr Rule kStep3[] = {
@@ -70,8 +70,8 @@ class Word {
         {u"ical", u"ic"},  {u"ful", u""},   {u"ness", u""},
     };
     static constexpr std::u16string_view kStep4[] = {
-        u"al",   u"ance", u"ence", u"er",  u"ic", u"able", u"ible", u"ant", u"ement", u"ment",
-        u"ent",  u"ion",  u"ou",   u"ism", u"ate", u"iti", u"ous",  u"ive", u"ize",
+        u"al",  u"ance", u"ence", u"er",  u"ic",  u"able", u"ible", u"ant", u"ement", u"ment",
+        u"ent", u"ion",  u"ou",   u"ism", u"ate", u"iti",  u"ous",  u"ive", u"ize",
     };
 
     // What is true of the first `length` units.
@@ -188,7 +188,8 @@ std::string porter_stem(std::string_view word) {
     const auto kept = static_cast<std::size_t>(
         std::mismatch(before.begin(), before.end(), after.begin(), after.end()).first - before.begin());
     std::string stem(word.substr(0, bytes_of(std::u16string_view(before).substr(0, kept))));
-    for (const char16_t unit : std::u16string_view(after).substr(kept)) stem.push_back(static_cast<char>(unit));
+    for (const char16_t unit : std::u16string_view(after).substr(kept))
+        stem.push_back(static_cast<char>(unit));
     return stem;
 }
 

@@ -50,8 +50,7 @@ std::uint32_t VocabularyBuilder::intern(std::string_view term) {
 }
 
 std::uint32_t VocabularyBuilder::intern_padded(std::string_view term) {
-    if (term.size() > kMostBytes)
-        throw InvalidInput("a token holds at most 4,294,967,295 bytes; split it");
+    if (term.size() > kMostBytes) throw InvalidInput("a token holds at most 4,294,967,295 bytes; split it");
     Slot key;
     key.size = static_cast<std::uint32_t>(term.size());
     const bool is_inline = term.size() <= kInline;

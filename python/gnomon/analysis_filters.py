@@ -130,7 +130,9 @@ class Filters:
         self.rules: tuple[Rule, ...] = ()
         self._by_first: dict[str, list[Rule]] = {}
 
-    def set_synonyms(self, synonyms: Mapping[str, Sequence[str]], cut: Callable[[str], list[str]]) -> None:
+    def set_synonyms(
+        self, synonyms: Mapping[str, Sequence[str]], cut: Callable[[str], list[str]]
+    ) -> None:
         """Take over the synonyms, cut and filtered as texts are.
 
         Raises ValueError for one of which the analyzer leaves nothing.

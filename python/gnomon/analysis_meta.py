@@ -31,9 +31,7 @@ def to_meta(options: Options) -> dict[str, Any]:
         meta["stop_words_sha256"] = digest(stop_words(options.stop_words))
     else:
         meta["stop_words"] = (
-            options.stop_words
-            if isinstance(options.stop_words, str)
-            else list(options.stop_words)
+            options.stop_words if isinstance(options.stop_words, str) else list(options.stop_words)
         )
     return meta
 

@@ -98,7 +98,9 @@ def marked_spans(text: str, preset: str) -> list[tuple[str, int, int, bool]]:
         cut = [(*token, False) for token in _basic(lowered)]
     else:
         cut = _standard(cased, lowered)
-    return [(token, origin[start][0], origin[end - 1][1], whole) for token, start, end, whole in cut]
+    return [
+        (token, origin[start][0], origin[end - 1][1], whole) for token, start, end, whole in cut
+    ]
 
 
 def _bm25s(text: str) -> list[Token]:

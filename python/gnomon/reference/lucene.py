@@ -60,12 +60,11 @@ def words(text: str) -> list[tuple[str, int, int]]:
 
 
 def _limit(text: str, start: int) -> int:
-    units = 0
-    for at in range(start, min(len(text), start + UNITS_MAX)):
-        units += 1 if ord(text[at]) < 0x10000 else 2
-        if units > UNITS_MAX:
-            return at
-    return min(len(text), start + UNITS_MAX)
+    """Where the window of UNITS_MAX UTF-16 units ends that starts at `start`."""
+    end = min(len(text), start + UNITS_MAX)
+    while len(text[start:end].encode("utf-16-le", "surrogatepass")) > 2 * UNITS_MAX:
+        end -= 1
+    return end
 
 
 def _word(text: str, start: int, limit: int) -> int:
@@ -149,17 +148,15 @@ def _tags(text: str, start: int, limit: int) -> int:
 
 
 def _marks(text: str, at: int, limit: int, selectors: bool = False) -> int:
-    while (
-        at < limit
-        and class_of(text[at]) in "xS"
-        and (selectors or text[at] not in _SELECTORS)
-    ):
+    while at < limit and class_of(text[at]) in "xS" and (selectors or text[at] not in _SELECTORS):
         at += 1
     return at
 
 
 def _without_possessive(word: str) -> str:
-    return word[:-2] if len(word) >= 2 and word[-1] in "sS" and word[-2] in "'\u2019\uff07" else word
+    return (
+        word[:-2] if len(word) >= 2 and word[-1] in "sS" and word[-2] in "'\u2019\uff07" else word
+    )
 
 
 def _lower(word: str) -> str:
