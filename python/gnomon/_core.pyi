@@ -1,5 +1,6 @@
 # Types of the compiled module; `stubtest` keeps them true.
 import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, final
 

@@ -240,6 +240,7 @@ class Analyzer:
         Called with texts it makes their views, for which Python is needed; what it returns cuts and
         adds them, most of the time without the GIL. The second steps must run in order.
         """
+        add: Callable[[list[str], list[str]], None]
         filters = self._filters
         if filters is None:
             add = functools.partial(_add_texts, builder, self.name)
@@ -360,62 +361,6 @@ class Analyzer:
                     f"analyzer {self.name} must return str tokens, got {type(token).__name__}"
                 )
         return found
-
-
-def _nfkc(text: str) -> str:
-    """Return NFKC of `text`, about five times faster than unicodedata on Chinese and Japanese.
-
-    There a comma or full stop of full width stands in every sentence, so no text is normalised,
-    but nearly all of its characters are. Those are copied; each of the few others is normalised for
-    itself, where nothing can depend on its neighbours.
-    """
-    pieces = []
-    done = 0
-    for start, end in _core.unstable_segments(text):
-        pieces.append(text[done:start])
-        segment = text[start:end]
-        # The cache holds no long segments: whoever sends them could fill memory with it.
-        pieces.append(
-            _nfkc_cached(segment) if end - start <= 4 else unicodedata.normalize("NFKC", segment)
-        )
-        done = end
-    pieces.append(text[done:])
-    return "".join(pieces)
-
-
-@functools.lru_cache(maxsize=4096)
-def _nfkc_cached(segment: str) -> str:
-    return unicodedata.normalize("NFKC", segment)
-
-
-def _origin(text: str) -> tuple[list[int], list[int]]:
-    """Where each code point of the cased view starts and ends in `text`.
-
-    A code point that normalisation made out of a segment has the place of the whole segment, every
-    other one its own.
-    """
-    starts: list[int] = []
-    ends: list[int] = []
-    done = 0
-    for start, end in [*_core.unstable_segments(text), (len(text), len(text))]:
-        starts.extend(range(done, start))
-        ends.extend(range(done + 1, start + 1))
-        segment = text[start:end]
-        cased = _cased(segment)
-        if cased == segment:
-            starts.extend(range(start, end))
-            ends.extend(range(start + 1, end + 1))
-        else:
-            starts.extend([start] * len(cased))
-            ends.extend([end] * len(cased))
-        done = end
-    return starts, ends
-
-
-def _cased(text: str) -> str:
-    if not unicodedata.is_normalized("NFKC", text):
-        text = _nfkc(text)
-    return text.replace("\u0130", "i\u0307") if "\u0130" in text else text
 
 
 def _add_texts(

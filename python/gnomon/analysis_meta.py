@@ -27,12 +27,10 @@ def to_meta(options: Options) -> dict[str, Any]:
     }
     if options.stemmer in SNOWBALL:
         meta["snowball"] = snowball_version()
-    if isinstance(options.stop_words, str) and options.stop_words != LUCENE_ENGLISH:
+    if not isinstance(options.stop_words, str):
+        meta["stop_words"] = list(options.stop_words)
+    elif options.stop_words != LUCENE_ENGLISH:
         meta["stop_words_sha256"] = digest(stop_words(options.stop_words))
-    else:
-        meta["stop_words"] = (
-            options.stop_words if isinstance(options.stop_words, str) else list(options.stop_words)
-        )
     return meta
 
 
@@ -73,9 +71,9 @@ def _warn_of_versions(meta: dict[str, Any], options: dict[str, Any]) -> None:
     if options["stemmer"] in SNOWBALL and now is not None and meta.get("snowball") != now:
         changed = f"PyStemmer {meta.get('snowball')}, now it is {now}"
     stops = options["stop_words"]
-    recorded = meta.get("stop_words_sha256")
-    if recorded is not None and isinstance(stops, str) and recorded != digest(stop_words(stops)):
-        changed = f'another list of "{stops}" stop words'
+    if isinstance(stops, str) and stops != LUCENE_ENGLISH:
+        if meta.get("stop_words_sha256") != digest(stop_words(stops)):
+            changed = f'another list of "{stops}" stop words'
     if changed:
         warnings.warn(
             f"the index was built with {changed}; some query words may miss their documents, "

@@ -48,9 +48,9 @@ class Options:
         """The stop words and the stemmer; None when there is nothing to do. Raises ImportError."""
         if not (self.stemmer != "none" or self.stop_words or self.synonyms):
             return None
-        named = isinstance(self.stop_words, str)
-        stops = analysis_filters.stop_words(self.stop_words) if named else self.stop_words
-        return Filters(frozenset(stops), analysis_filters.stemmer(self.stemmer))
+        stops = self.stop_words
+        words = analysis_filters.stop_words(stops) if isinstance(stops, str) else frozenset(stops)
+        return Filters(words, analysis_filters.stemmer(self.stemmer))
 
     def of_documents(self) -> Options:
         """What of them shows in the tokens of documents."""

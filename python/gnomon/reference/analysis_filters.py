@@ -38,7 +38,8 @@ def expanded(tokens: list[Token], rules: Sequence[Rule]) -> list[Token]:
     found: list[Token] = []
     at = 0
     while at < len(tokens):
-        length, added = 1, ()
+        length = 1
+        added: tuple[str, ...] = ()
         for key, others in longest_first:
             if tuple(token for token, _, _ in tokens[at : at + len(key)]) == key:
                 length, added = len(key), others

@@ -19,11 +19,44 @@ from gnomon.reference.word_break import (
 
 UNITS_MAX = 255
 STOP_WORDS = frozenset(
-    "a an and are as at be but by for if in into is it no not of on or such that the their then "
-    "there these they this to was will with".split()
+    [
+        "a",
+        "an",
+        "and",
+        "are",
+        "as",
+        "at",
+        "be",
+        "but",
+        "by",
+        "for",
+        "if",
+        "in",
+        "into",
+        "is",
+        "it",
+        "no",
+        "not",
+        "of",
+        "on",
+        "or",
+        "such",
+        "that",
+        "the",
+        "their",
+        "then",
+        "there",
+        "these",
+        "they",
+        "this",
+        "to",
+        "was",
+        "will",
+        "with",
+    ]
 )
 
-# State -> class -> next state. "x" and "S" (marks) keep the state. Only states in ENDS may end a word.
+# State -> class -> next state. Marks ("x", "S") keep the state. Only states in ENDS may end a word.
 _CONTENT = {"a": "a", "h": "h", "n": "n", "_": "_"}
 WORD: dict[str, dict[str, str]] = {
     "start": {"a": "a", "h": "h", "n": "n", "k": "k", "_": "start"},
@@ -125,7 +158,7 @@ def _emoji(text: str, start: int, limit: int) -> int:
 
 
 def _element(text: str, start: int, limit: int) -> tuple[int, bool]:
-    """Where one emoji with marks and skin tones ends, and whether a presentation selector ended it."""
+    """Where one emoji with marks and skin tones ends; whether a presentation selector ended it."""
     at = _marks(text, start + 1, limit)
     if not is_modifier(text[start]) and at < limit and text[at] == "\ufe0f":
         return at + 1, True

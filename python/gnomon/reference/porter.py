@@ -44,9 +44,7 @@ def _units(char: str) -> str:
 
 
 def _step_1(word: str) -> str:
-    if word.endswith("sses"):
-        word = word[:-2]
-    elif word.endswith("ies"):
+    if word.endswith("sses") or word.endswith("ies"):
         word = word[:-2]
     elif word.endswith("s") and word[-2] != "s":
         word = word[:-1]

@@ -1,4 +1,4 @@
-"""The word-break classes of UAX #29 as Lucene's StandardTokenizer uses them, one letter a character.
+"""The word-break classes of UAX #29 as Lucene's StandardTokenizer uses them, a letter each.
 
 Derived from this Python's `unicodedata` by the definitions of the Word_Break property, so that both
 know the same Unicode version; characters that the definitions name one by one are named here.
