@@ -36,7 +36,7 @@ std::pair<std::string_view, bool> TextFilter::unresolved(std::size_t place) cons
     return {text, whole};
 }
 
-void TextFilter::resolve(std::optional<std::string_view> term) {
+void TextFilter::resolve(const std::optional<std::string>& term) {
     if (n_unresolved() == 0) throw InvalidInput("every token is resolved already");
     mapped_.push_back(term ? terms_.intern(*term) : kDropped);
 }

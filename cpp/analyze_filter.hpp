@@ -31,7 +31,7 @@ class TextFilter {
     std::size_t n_unresolved() const { return raw_.size() - mapped_.size(); }
     std::pair<std::string_view, bool> unresolved(std::size_t place) const;
     // What the filters make of the first of them; nothing for a stop word.
-    void resolve(std::optional<std::string_view> term);
+    void resolve(const std::optional<std::string>& term);
 
     // Hands over the documents in order: add_new(term) -> its id, and add(id), both for one more occurrence,
     // then end(). Every token must be resolved. Ids are asked for anew each time: they may have changed.

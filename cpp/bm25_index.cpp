@@ -127,12 +127,51 @@ void Bm25Index::verify() const {
 
 Bm25Builder::Bm25Builder(bool with_vocabulary) : with_vocabulary_(with_vocabulary) {}
 
+namespace {
+
+// Looks tokens up some at a time: each look-up waits for memory, and the waits overlap.
+class TokenBatch {
+  public:
+    TokenBatch(VocabularyBuilder& vocabulary, Bm25Builder& builder)
+        : vocabulary_(vocabulary), builder_(builder) {}
+
+    void push(std::string_view padded) {
+        if (padded.size() > VocabularyBuilder::kInline) [[unlikely]] {
+            flush();  // terms are numbered in the order of the text
+            builder_.add_term(vocabulary_.intern_padded(padded));
+            return;
+        }
+        keys_[size_++] = vocabulary_.prepare(padded);
+        if (size_ == kMostKeys) flush();
+    }
+
+    void flush() {
+        std::uint32_t terms[kMostKeys];
+        for (std::size_t i = 0; i < size_; ++i) {
+            terms[i] = vocabulary_.intern_key(keys_[i]);
+            builder_.prefetch_term(terms[i]);
+        }
+        for (std::size_t i = 0; i < size_; ++i) builder_.add_term(terms[i]);
+        size_ = 0;
+    }
+
+  private:
+    static constexpr std::size_t kMostKeys = 16;
+    VocabularyBuilder& vocabulary_;
+    Bm25Builder& builder_;
+    VocabularyBuilder::Key keys_[kMostKeys];
+    std::size_t size_ = 0;
+};
+
+}  // namespace
+
 void Bm25Builder::add_text(Preset preset, TextView cased, TextView lowered) {
+    TokenBatch batch(vocabulary_, *this);
     const auto sink = [](void* self, const Token& token) {
-        auto* const builder = static_cast<Bm25Builder*>(self);
-        builder->add_term(builder->vocabulary_.intern_padded(token.text));
+        static_cast<TokenBatch*>(self)->push(token.text);
     };
-    tokenize(preset, cased, lowered, sink, this);
+    tokenize(preset, cased, lowered, sink, &batch);
+    batch.flush();
     end_document();
 }
 

@@ -35,7 +35,7 @@ std::uint64_t term_hash(std::string_view term) {
 
 VocabularyBuilder::VocabularyBuilder() : starts_{0}, slots_(1024) {}
 
-std::uint64_t VocabularyBuilder::place_of(const Slot& key) {
+std::uint64_t VocabularyBuilder::place_of(const Key& key) {
     if (key.size > kInline) return key.first;
     std::uint64_t hash = key.first * 0x9E3779B97F4A7C15u;
     hash = (hash ^ (hash >> 32) ^ key.second) * 0xBF58476D1CE4E5B9u;
@@ -43,44 +43,60 @@ std::uint64_t VocabularyBuilder::place_of(const Slot& key) {
 }
 
 std::uint32_t VocabularyBuilder::intern(std::string_view term) {
-    if (term.size() >= kInline) return intern_padded(term);
+    if (term.size() > kInline) return intern_long(term);
     char padded[kInline] = {};
     if (!term.empty()) std::memcpy(padded, term.data(), term.size());
-    return intern_padded({padded, term.size()});
+    return intern_key(prepare({padded, term.size()}));
 }
 
 std::uint32_t VocabularyBuilder::intern_padded(std::string_view term) {
-    if (term.size() > kMostBytes) throw InvalidInput("a token holds at most 4,294,967,295 bytes; split it");
-    Slot key;
+    return term.size() > kInline ? intern_long(term) : intern_key(prepare(term));
+}
+
+VocabularyBuilder::Key VocabularyBuilder::prepare(std::string_view term) const {
+    Key key;
     key.size = static_cast<std::uint32_t>(term.size());
-    const bool is_inline = term.size() <= kInline;
-    if (is_inline) {
-        std::memcpy(&key.first, term.data(), 8);
-        std::memcpy(&key.second, term.data() + 8, 8);
-    } else {
-        key.first = term_hash(term);
-        key.second = bytes_.size();
-    }
+    std::memcpy(&key.first, term.data(), 8);
+    std::memcpy(&key.second, term.data() + 8, 8);
+    __builtin_prefetch(&slots_[place_of(key) & (slots_.size() - 1)]);
+    return key;
+}
+
+std::uint32_t VocabularyBuilder::intern_key(const Key& key) {
     const std::size_t mask = slots_.size() - 1;
     std::size_t slot = place_of(key) & mask;
     for (; slots_[slot].id_plus_1 != 0; slot = (slot + 1) & mask) {
-        const Slot& known = slots_[slot];
-        if (known.first != key.first || known.size != key.size) continue;
-        const bool same = is_inline ? known.second == key.second
-                                    : std::memcmp(&bytes_[known.second], term.data(), term.size()) == 0;
-        if (same) return known.id_plus_1 - 1;
+        const Key& known = slots_[slot].key;
+        if (known.first == key.first && known.second == key.second && known.size == key.size)
+            return slots_[slot].id_plus_1 - 1;
+    }
+    char bytes[kInline];
+    std::memcpy(bytes, &key.first, 8);
+    std::memcpy(bytes + 8, &key.second, 8);
+    return add({bytes, key.size}, key, slot);
+}
+
+std::uint32_t VocabularyBuilder::intern_long(std::string_view term) {
+    if (term.size() > kMostBytes) throw InvalidInput("a token holds at most 4,294,967,295 bytes; split it");
+    const Key key{term_hash(term), bytes_.size(), static_cast<std::uint32_t>(term.size())};
+    const std::size_t mask = slots_.size() - 1;
+    std::size_t slot = place_of(key) & mask;
+    for (; slots_[slot].id_plus_1 != 0; slot = (slot + 1) & mask) {
+        const Key& known = slots_[slot].key;
+        if (known.first == key.first && known.size == key.size &&
+            std::memcmp(&bytes_[known.second], term.data(), term.size()) == 0)
+            return slots_[slot].id_plus_1 - 1;
     }
     return add(term, key, slot);
 }
 
-std::uint32_t VocabularyBuilder::add(std::string_view term, Slot key, std::size_t slot) {
+std::uint32_t VocabularyBuilder::add(std::string_view term, const Key& key, std::size_t slot) {
     if (size() >= std::numeric_limits<std::uint32_t>::max() - 2)
         throw InvalidInput("an index holds at most 4,294,967,294 distinct terms; split the collection");
     const std::uint32_t id = size();
     bytes_.insert(bytes_.end(), term.begin(), term.end());
     starts_.push_back(bytes_.size());
-    key.id_plus_1 = id + 1;
-    slots_[slot] = key;
+    slots_[slot] = {key, id + 1};
     if (std::size_t{size()} * 4 > slots_.size() * 3) grow();
     return id;
 }
@@ -90,7 +106,7 @@ void VocabularyBuilder::grow() {
     const std::size_t mask = slots.size() - 1;
     for (const Slot& each : slots_) {
         if (each.id_plus_1 == 0) continue;
-        std::size_t slot = place_of(each) & mask;
+        std::size_t slot = place_of(each.key) & mask;
         while (slots[slot].id_plus_1 != 0) slot = (slot + 1) & mask;
         slots[slot] = each;
     }

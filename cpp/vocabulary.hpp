@@ -21,11 +21,22 @@ class VocabularyBuilder {
   public:
     static constexpr std::size_t kInline = 16;
 
+    // A term of at most kInline bytes, ready to be looked up.
+    struct Key {
+        std::uint64_t first = 0;  // its bytes, padded with zeros
+        std::uint64_t second = 0;
+        std::uint32_t size = 0;
+    };
+
     VocabularyBuilder();
     // The id of the term, new or known.
     std::uint32_t intern(std::string_view term);
     // The same for a term of which kInline bytes can be read, those after its end being zero.
     std::uint32_t intern_padded(std::string_view term);
+    // The same in two steps, for a padded term of at most kInline bytes: the cache line that the second step
+    // will need is on its way after the first.
+    Key prepare(std::string_view term) const;
+    std::uint32_t intern_key(const Key& key);
     std::uint32_t size() const { return static_cast<std::uint32_t>(starts_.size() - 1); }
     // Valid until the next intern.
     std::string_view term(std::uint32_t id) const {
@@ -35,14 +46,12 @@ class VocabularyBuilder {
   private:
     friend class Vocabulary;
     struct Slot {
-        // The bytes, padded with zeros; of a longer term its hash, and where it lies in the arena.
-        std::uint64_t first = 0;
-        std::uint64_t second = 0;
-        std::uint32_t size = 0;
+        Key key;                      // of a longer term its hash, and where it lies in the arena
         std::uint32_t id_plus_1 = 0;  // zero: the slot is empty
     };
-    static std::uint64_t place_of(const Slot& key);
-    std::uint32_t add(std::string_view term, Slot key, std::size_t slot);
+    static std::uint64_t place_of(const Key& key);
+    std::uint32_t intern_long(std::string_view term);
+    std::uint32_t add(std::string_view term, const Key& key, std::size_t slot);
     void grow();
     std::vector<char> bytes_;
     std::vector<std::uint64_t> starts_;

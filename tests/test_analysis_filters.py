@@ -321,13 +321,19 @@ def test_a_stemmer_serves_threads() -> None:
     assert list(found.values()) == [alone] * 4
 
 
-def test_what_resolves_must_fit() -> None:
-    for wrong, message in (
-        (lambda tokens, wholes: [], "one term a token, 1, got 0"),
-        (lambda tokens, wholes: [5], "str or None"),
-    ):
-        texts = _core.FilteredTexts(_core.Bm25Builder(True), "standard-v1", wrong, [])
-        with pytest.raises((ValueError, TypeError), match=message):
-            texts.add(["word"], ["word"])
+def test_what_stems_must_fit() -> None:
+    def texts(stem: Any, rules: Any = ()) -> _core.FilteredTexts:
+        return _core.FilteredTexts(_core.Bm25Builder(True), "standard-v1", [], stem, rules)
+
+    with pytest.raises(ValueError, match="a list of one stem a word, 1"):
+        texts(lambda words: []).add(["word"], ["word"])
+    with pytest.raises(ValueError, match="a list of one stem a word, 1"):
+        texts(lambda words: "w").add(["word"], ["word"])
+    with pytest.raises(TypeError, match="must return str"):
+        texts(lambda words: [5]).add(["word"], ["word"])
+    with pytest.raises(ValueError, match='None, "porter" or a function'):
+        texts("klingon")
     with pytest.raises(ValueError, match="at least one token"):
-        _core.FilteredTexts(_core.Bm25Builder(True), "standard-v1", lambda t, w: t, [([], ["a"])])
+        texts(None, [([], ["a"])])
+    with pytest.raises(ValueError, match="the same length"):
+        texts(None).add(["word"], [])

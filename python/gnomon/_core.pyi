@@ -77,7 +77,8 @@ class FilteredTexts:
         self,
         builder: Bm25Builder,
         preset: str,
-        resolve: Callable[[list[str], list[bool]], list[str | None]],
+        stop_words: Sequence[str],
+        stem: Callable[[list[str]], list[str]] | str | None,
         rules: Sequence[tuple[Sequence[str], Sequence[str]]],
     ) -> None: ...
     def add(self, cased: list[str], lowered: list[str]) -> None: ...

@@ -246,7 +246,10 @@ class Analyzer:
             add = functools.partial(_add_texts, builder, self.name)
         else:
             rules = filters.rules if self._options.synonyms_at == "index" else ()
-            add = _core.FilteredTexts(builder, self.name, filters.resolve, rules).add
+            # Porter's needs no Python, so that it runs without the GIL.
+            stem = "porter" if self._options.stemmer == "porter" else filters.stem
+            stops = sorted(filters.stops)
+            add = _core.FilteredTexts(builder, self.name, stops, stem, rules).add
 
         def first_step(texts: list[str]) -> Callable[[], None]:
             both = [self.views(text) for text in texts]
