@@ -17,16 +17,28 @@ TextFilter::TextFilter(Preset preset, const std::vector<SynonymRule>& rules) : p
 }
 
 void TextFilter::add_text(TextView cased, TextView lowered) {
-    const auto sink = [](void* self, const Token& token) { static_cast<TextFilter*>(self)->keep(token); };
-    tokenize(preset_, cased, lowered, sink, this);
+    const auto ahead = [](std::uint32_t) {};
+    const auto done = [this](std::uint32_t token) { tokens_.push_back(token); };
+    InternBatch batch(raw_);
+    auto each = [&](const Token& token) {
+        if (token.whole) [[unlikely]]
+            return batch.push(marked(token.text), ahead, done);
+        batch.push(token.text, ahead, done);
+    };
+    const auto sink = [](void* context, const Token& token) {
+        (*static_cast<decltype(each)*>(context))(token);
+    };
+    tokenize(preset_, cased, lowered, sink, &each);
+    batch.flush(ahead, done);
     ends_.push_back(tokens_.size());
 }
 
-void TextFilter::keep(const Token& token) {
-    if (token.whole) [[unlikely]]
-        tokens_.push_back(raw_.intern(std::string(token.text) + kWholeMark));
-    else
-        tokens_.push_back(raw_.intern_padded(token.text));
+std::string_view TextFilter::marked(std::string_view whole) {
+    marked_.assign(whole);
+    marked_.push_back(kWholeMark);
+    const std::size_t size = marked_.size();
+    marked_.append(VocabularyBuilder::kInline, '\0');
+    return {marked_.data(), size};
 }
 
 std::pair<std::string_view, bool> TextFilter::unresolved(std::size_t place) const {
@@ -41,13 +53,7 @@ void TextFilter::resolve(const std::optional<std::string>& term) {
     mapped_.push_back(term ? terms_.intern(*term) : kDropped);
 }
 
-const std::vector<std::uint32_t>& TextFilter::filtered(std::size_t first, std::size_t last) {
-    terms_of_document_.clear();
-    for (std::size_t at = first; at < last; ++at) {
-        const std::uint32_t term = mapped_.at(tokens_[at]);
-        if (term != kDropped) terms_of_document_.push_back(term);
-    }
-    if (rules_.empty()) return terms_of_document_;
+void TextFilter::expand() {
     expanded_.clear();
     for (std::size_t at = 0; at < terms_of_document_.size();) {
         const Rule* const rule = match(at);
@@ -57,7 +63,12 @@ const std::vector<std::uint32_t>& TextFilter::filtered(std::size_t first, std::s
         if (rule != nullptr) expanded_.insert(expanded_.end(), rule->added.begin(), rule->added.end());
         at += length;
     }
-    return expanded_;
+}
+
+void TextFilter::require_resolved() const {
+    if (n_unresolved() != 0)
+        throw InvalidInput(std::to_string(n_unresolved()) +
+                           " tokens are not resolved; resolve() each of them");
 }
 
 const TextFilter::Rule* TextFilter::match(std::size_t at) const {

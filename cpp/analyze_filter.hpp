@@ -47,9 +47,11 @@ class TextFilter {
     static constexpr std::uint32_t kUnknown = UINT32_MAX;
     static constexpr char kWholeMark = '\xFF';  // in no UTF-8
 
-    void keep(const Token& token);
-    // The filtered tokens of one document, synonyms included.
-    const std::vector<std::uint32_t>& filtered(std::size_t first, std::size_t last);
+    // A whole identifier as it is interned, padded; valid until the next one.
+    std::string_view marked(std::string_view whole);
+    // terms_of_document_ with synonyms, into expanded_.
+    void expand();
+    void require_resolved() const;
     const Rule* match(std::size_t at) const;
 
     Preset preset_;
@@ -61,21 +63,35 @@ class TextFilter {
     std::vector<std::size_t> ends_;
     std::vector<std::uint32_t> terms_of_document_;
     std::vector<std::uint32_t> expanded_;
+    std::string marked_;
 };
 
 template <class AddNew, class Add, class End>
 void TextFilter::drain(const AddNew& add_new, const Add& add, const End& end) {
+    require_resolved();
     std::vector<std::uint32_t> ids(terms_.size(), kUnknown);
-    std::size_t first = 0;
+    const auto hand_over = [&](std::uint32_t term) {
+        if (ids[term] == kUnknown)
+            ids[term] = add_new(terms_.term(term));
+        else
+            add(ids[term]);
+    };
+    std::size_t at = 0;
     for (const std::size_t last : ends_) {
-        for (const std::uint32_t term : filtered(first, last)) {
-            if (ids[term] == kUnknown)
-                ids[term] = add_new(terms_.term(term));
+        terms_of_document_.clear();
+        for (; at < last; ++at) {
+            const std::uint32_t term = mapped_[tokens_[at]];
+            if (term == kDropped) continue;
+            if (rules_.empty())
+                hand_over(term);
             else
-                add(ids[term]);
+                terms_of_document_.push_back(term);
+        }
+        if (!rules_.empty()) {
+            expand();
+            for (const std::uint32_t term : expanded_) hand_over(term);
         }
         end();
-        first = last;
     }
     tokens_.clear();
     ends_.clear();

@@ -127,51 +127,18 @@ void Bm25Index::verify() const {
 
 Bm25Builder::Bm25Builder(bool with_vocabulary) : with_vocabulary_(with_vocabulary) {}
 
-namespace {
-
-// Looks tokens up some at a time: each look-up waits for memory, and the waits overlap.
-class TokenBatch {
-  public:
-    TokenBatch(VocabularyBuilder& vocabulary, Bm25Builder& builder)
-        : vocabulary_(vocabulary), builder_(builder) {}
-
-    void push(std::string_view padded) {
-        if (padded.size() > VocabularyBuilder::kInline) [[unlikely]] {
-            flush();  // terms are numbered in the order of the text
-            builder_.add_term(vocabulary_.intern_padded(padded));
-            return;
-        }
-        keys_[size_++] = vocabulary_.prepare(padded);
-        if (size_ == kMostKeys) flush();
-    }
-
-    void flush() {
-        std::uint32_t terms[kMostKeys];
-        for (std::size_t i = 0; i < size_; ++i) {
-            terms[i] = vocabulary_.intern_key(keys_[i]);
-            builder_.prefetch_term(terms[i]);
-        }
-        for (std::size_t i = 0; i < size_; ++i) builder_.add_term(terms[i]);
-        size_ = 0;
-    }
-
-  private:
-    static constexpr std::size_t kMostKeys = 16;
-    VocabularyBuilder& vocabulary_;
-    Bm25Builder& builder_;
-    VocabularyBuilder::Key keys_[kMostKeys];
-    std::size_t size_ = 0;
-};
-
-}  // namespace
-
 void Bm25Builder::add_text(Preset preset, TextView cased, TextView lowered) {
-    TokenBatch batch(vocabulary_, *this);
-    const auto sink = [](void* self, const Token& token) {
-        static_cast<TokenBatch*>(self)->push(token.text);
+    const auto ahead = [this](std::uint32_t term) {
+        if (term < terms_.size()) __builtin_prefetch(&terms_[term], 1);
     };
-    tokenize(preset, cased, lowered, sink, &batch);
-    batch.flush();
+    const auto done = [this](std::uint32_t term) { add_term(term); };
+    InternBatch batch(vocabulary_);
+    auto each = [&](std::string_view token) { batch.push(token, ahead, done); };
+    const auto sink = [](void* context, const Token& token) {
+        (*static_cast<decltype(each)*>(context))(token.text);
+    };
+    tokenize(preset, cased, lowered, sink, &each);
+    batch.flush(ahead, done);
     end_document();
 }
 

@@ -90,10 +90,6 @@ class Bm25Builder {
         return term;
     }
     void add_term(std::uint32_t term);
-    // Fetches what add_term(term) will change.
-    void prefetch_term(std::uint32_t term) const {
-        if (term < terms_.size()) __builtin_prefetch(&terms_[term], 1);
-    }
     // A token that no query will ask for: it counts towards the length only.
     void skip_token() { ++length_; }
     void end_document();

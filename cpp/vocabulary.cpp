@@ -35,41 +35,14 @@ std::uint64_t term_hash(std::string_view term) {
 
 VocabularyBuilder::VocabularyBuilder() : starts_{0}, slots_(1024) {}
 
-std::uint64_t VocabularyBuilder::place_of(const Key& key) {
-    if (key.size > kInline) return key.first;
-    std::uint64_t hash = key.first * 0x9E3779B97F4A7C15u;
-    hash = (hash ^ (hash >> 32) ^ key.second) * 0xBF58476D1CE4E5B9u;
-    return hash ^ (hash >> 29);
-}
-
 std::uint32_t VocabularyBuilder::intern(std::string_view term) {
     if (term.size() > kInline) return intern_long(term);
     char padded[kInline] = {};
     if (!term.empty()) std::memcpy(padded, term.data(), term.size());
-    return intern_key(prepare({padded, term.size()}));
+    return intern_prepared(prepare({padded, term.size()}));
 }
 
-std::uint32_t VocabularyBuilder::intern_padded(std::string_view term) {
-    return term.size() > kInline ? intern_long(term) : intern_key(prepare(term));
-}
-
-VocabularyBuilder::Key VocabularyBuilder::prepare(std::string_view term) const {
-    Key key;
-    key.size = static_cast<std::uint32_t>(term.size());
-    std::memcpy(&key.first, term.data(), 8);
-    std::memcpy(&key.second, term.data() + 8, 8);
-    __builtin_prefetch(&slots_[place_of(key) & (slots_.size() - 1)]);
-    return key;
-}
-
-std::uint32_t VocabularyBuilder::intern_key(const Key& key) {
-    const std::size_t mask = slots_.size() - 1;
-    std::size_t slot = place_of(key) & mask;
-    for (; slots_[slot].id_plus_1 != 0; slot = (slot + 1) & mask) {
-        const Key& known = slots_[slot].key;
-        if (known.first == key.first && known.second == key.second && known.size == key.size)
-            return slots_[slot].id_plus_1 - 1;
-    }
+std::uint32_t VocabularyBuilder::add_inline(const Key& key, std::size_t slot) {
     char bytes[kInline];
     std::memcpy(bytes, &key.first, 8);
     std::memcpy(bytes + 8, &key.second, 8);
@@ -80,7 +53,7 @@ std::uint32_t VocabularyBuilder::intern_long(std::string_view term) {
     if (term.size() > kMostBytes) throw InvalidInput("a token holds at most 4,294,967,295 bytes; split it");
     const Key key{term_hash(term), bytes_.size(), static_cast<std::uint32_t>(term.size())};
     const std::size_t mask = slots_.size() - 1;
-    std::size_t slot = place_of(key) & mask;
+    std::size_t slot = hash_of(key) & mask;
     for (; slots_[slot].id_plus_1 != 0; slot = (slot + 1) & mask) {
         const Key& known = slots_[slot].key;
         if (known.first == key.first && known.size == key.size &&
@@ -106,7 +79,7 @@ void VocabularyBuilder::grow() {
     const std::size_t mask = slots.size() - 1;
     for (const Slot& each : slots_) {
         if (each.id_plus_1 == 0) continue;
-        std::size_t slot = place_of(each.key) & mask;
+        std::size_t slot = hash_of(each.key) & mask;
         while (slots[slot].id_plus_1 != 0) slot = (slot + 1) & mask;
         slots[slot] = each;
     }
