@@ -48,6 +48,11 @@ class Bm25Index {
     // Throws CorruptIndex when the term's part of a mapped file is damaged.
     Postings postings(std::uint64_t term) const;
     std::uint64_t df(std::uint64_t term) const { return postings(term).docs.size(); }
+    // Tokens of a document, which must be < n_docs(). Throws CorruptIndex when the file is damaged there.
+    std::uint32_t length(std::uint32_t doc) const {
+        lengths_.ensure(doc, 1);
+        return lengths_.data()[doc];
+    }
 
     // Norms for these parameters; the last ones asked for are kept. Thread safe.
     // Throws InvalidInput unless 0 <= k1 <= 1e100 and 0 <= b <= 1.

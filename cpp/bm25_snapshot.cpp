@@ -1,0 +1,64 @@
+#include "bm25_snapshot.hpp"
+
+#include <limits>
+#include <string>
+
+#include "error.hpp"
+
+namespace gnomon {
+
+std::shared_ptr<const Bm25Snapshot> Bm25Snapshot::of(std::vector<SegmentView> segments) {
+    constexpr std::uint64_t kMost = std::numeric_limits<std::uint32_t>::max() - 1;
+    auto snapshot = std::make_shared<Bm25Snapshot>();
+    for (SegmentView& view : segments) {
+        const Bm25Index& segment = *view.segment;
+        require(view.dead == nullptr || view.dead->n_docs() == segment.n_docs(),
+                "the deletions of a segment must cover its documents");
+        require(&view == &segments.front() || segment.has_vocabulary() == snapshot->has_vocabulary_,
+                "segments of token ids and segments of tokens cannot be searched together");
+        snapshot->has_vocabulary_ = segment.has_vocabulary();
+        view.base = snapshot->n_slots_;
+        snapshot->n_slots_ += segment.n_docs();
+        snapshot->n_docs_ += segment.n_docs();
+        snapshot->n_tokens_ += segment.n_tokens();
+        if (view.dead == nullptr) continue;
+        view.dead->each([&](std::uint32_t doc) {
+            --snapshot->n_docs_;
+            snapshot->n_tokens_ -= segment.length(doc);
+        });
+    }
+    if (snapshot->n_slots_ > kMost)
+        throw InvalidInput("an index holds at most 4,294,967,294 documents, deleted ones included; merge it");
+    snapshot->segments_ = std::move(segments);
+    return snapshot;
+}
+
+TermRef Bm25Snapshot::find(std::string_view token) const {
+    TermRef term;
+    for (const SegmentView& view : segments_)
+        term.by_segment.push_back(view.segment->vocabulary().find(token));
+    return term;
+}
+
+TermRef Bm25Snapshot::find(std::uint32_t id) const {
+    TermRef term;
+    for (const SegmentView& view : segments_)
+        term.by_segment.push_back(id < view.segment->n_terms() ? std::optional(id) : std::nullopt);
+    return term;
+}
+
+std::uint64_t Bm25Snapshot::df(const TermRef& term) const {
+    std::uint64_t df = 0;
+    for (std::size_t i = 0; i < segments_.size(); ++i) {
+        if (!term.by_segment[i]) continue;
+        const Postings list = segments_[i].segment->postings(*term.by_segment[i]);
+        if (segments_[i].dead == nullptr) {
+            df += list.docs.size();
+            continue;
+        }
+        for (const std::uint32_t doc : list.docs) df += segments_[i].live(doc) ? 1 : 0;
+    }
+    return df;
+}
+
+}  // namespace gnomon
