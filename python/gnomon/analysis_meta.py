@@ -71,9 +71,9 @@ def _warn_of_versions(meta: dict[str, Any], options: dict[str, Any]) -> None:
     if options["stemmer"] in SNOWBALL and now is not None and meta.get("snowball") != now:
         changed = f"PyStemmer {meta.get('snowball')}, now it is {now}"
     stops = options["stop_words"]
-    if isinstance(stops, str) and stops != LUCENE_ENGLISH:
-        if meta.get("stop_words_sha256") != digest(stop_words(stops)):
-            changed = f'another list of "{stops}" stop words'
+    named = isinstance(stops, str) and stops != LUCENE_ENGLISH
+    if named and meta.get("stop_words_sha256") != digest(stop_words(stops)):
+        changed = f'another list of "{stops}" stop words'
     if changed:
         warnings.warn(
             f"the index was built with {changed}; some query words may miss their documents, "
