@@ -142,6 +142,7 @@ def measures(folder: Path) -> None:
     from ir_measures import AP, R, nDCG
 
     theirs = json.loads((folder.parent / "references.json").read_text())
+    wanted = [nDCG @ 10, R @ 100, AP]
     names = {"nDCG@10": "ndcg_cut_10", "R@100": "recall_100", "AP": "map"}
     for name, options in SUITABLE.items():
         asked = lines(folder / name / "queries.jsonl")
@@ -158,12 +159,12 @@ def measures(folder: Path) -> None:
             for query, hits in zip(asked, found, strict=True)
             for document, score in zip(hits.ids, hits.scores.tolist(), strict=True)
         ]
-        ours = ir_measures.calc_aggregate([nDCG @ 10, R @ 100, AP], qrels, run)
+        ours = ir_measures.calc_aggregate(wanted, qrels, run)
         lucene = theirs[name]["measured"]["lucene_k1=1.2_b=0.75"]
-        for measure, value in ours.items():
-            reference_value = lucene[names[str(measure)]]
-            what = f"{name}, {index.analyzer!r}, {measure} (Lucene {reference_value:.3f})"
-            row = {"what": what, "value": value, "unit": ""}
+        for measure in wanted:
+            value, reference_value = ours[measure], lucene[names[str(measure)]]
+            what = f"{name}, {index.analyzer!r} (Lucene {reference_value:.3f})"
+            row = {"what": what, "value": value, "unit": str(measure)}
             print(json.dumps(row | {"lucene": reference_value}), flush=True)
             assert value >= reference_value - 0.005, (name, measure)
 
