@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from ._core import CorruptIndex
 from .analysis_filters import LUCENE_ENGLISH, SNOWBALL, digest, snowball_version, stop_words
 from .analysis_options import Options
 
@@ -37,7 +38,7 @@ def to_meta(options: Options) -> dict[str, Any]:
 def from_meta(meta: object) -> dict[str, Any]:
     """The keyword arguments of the Analyzer that `meta` describes; none for None.
 
-    Raises ValueError for what `to_meta` never writes. Warns (UserWarning) when the stemmer or the
+    Raises CorruptIndex for what `to_meta` never writes, ValueError for another version. Warns (UserWarning) when the stemmer or the
     list of stop words is another one now.
     """
     if meta is None:
@@ -102,5 +103,5 @@ def _str(value: object, name: str) -> str:
     return value
 
 
-def _damaged(what: str) -> ValueError:
-    return ValueError(f"the index's analyzer is damaged: {what}; build the index again")
+def _damaged(what: str) -> CorruptIndex:
+    return CorruptIndex(f"the index's analyzer is damaged: {what}; build the index again")
