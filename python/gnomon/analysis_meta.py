@@ -38,8 +38,8 @@ def to_meta(options: Options) -> dict[str, Any]:
 def from_meta(meta: object) -> dict[str, Any]:
     """The keyword arguments of the Analyzer that `meta` describes; none for None.
 
-    Raises CorruptIndex for what `to_meta` never writes, ValueError for another version. Warns (UserWarning) when the stemmer or the
-    list of stop words is another one now.
+    Raises CorruptIndex for what `to_meta` never writes, ValueError for another version. Warns
+    (UserWarning) when the stemmer or the list of stop words is another one now.
     """
     if meta is None:
         return {}
