@@ -19,17 +19,6 @@ using U32Array = py::array_t<std::uint32_t, py::array::c_style>;
 using I64Array = py::array_t<std::int64_t, py::array::c_style>;
 using F64Array = py::array_t<double, py::array::c_style>;
 
-// The UTF-8 of a str, lone surrogates as three bytes; `owner` keeps it alive. ASCII is not copied.
-std::string_view utf8_view(py::handle token, py::object& owner) {
-    if (PyUnicode_IS_ASCII(token.ptr()))
-        return {static_cast<const char*>(PyUnicode_DATA(token.ptr())),
-                static_cast<std::size_t>(PyUnicode_GET_LENGTH(token.ptr()))};
-    owner =
-        py::reinterpret_steal<py::object>(PyUnicode_AsEncodedString(token.ptr(), "utf-8", "surrogatepass"));
-    if (!owner) throw py::error_already_set();
-    return {PyBytes_AS_STRING(owner.ptr()), static_cast<std::size_t>(PyBytes_GET_SIZE(owner.ptr()))};
-}
-
 // Tokens as a list or tuple; anything else that iterates is copied into one. A str is refused: its characters
 // would pass for tokens.
 py::object token_sequence(py::handle tokens, const char* what, std::size_t place) {

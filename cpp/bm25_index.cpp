@@ -128,10 +128,17 @@ void Bm25Index::verify() const {
 Bm25Builder::Bm25Builder(bool with_vocabulary) : with_vocabulary_(with_vocabulary) {}
 
 void Bm25Builder::add_text(Preset preset, TextView cased, TextView lowered) {
-    const auto sink = [](void* self, const Token& token) {
-        static_cast<Bm25Builder*>(self)->add_token(token.text);
+    const auto ahead = [this](std::uint32_t term) {
+        if (term < terms_.size()) __builtin_prefetch(&terms_[term], 1);
     };
-    tokenize(preset, cased, lowered, sink, this);
+    const auto done = [this](std::uint32_t term) { add_term(term); };
+    InternBatch batch(vocabulary_);
+    auto each = [&](std::string_view token) { batch.push(token, ahead, done); };
+    const auto sink = [](void* context, const Token& token) {
+        (*static_cast<decltype(each)*>(context))(token.text);
+    };
+    tokenize(preset, cased, lowered, sink, &each);
+    batch.flush(ahead, done);
     end_document();
 }
 

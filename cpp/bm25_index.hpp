@@ -88,7 +88,12 @@ class Bm25Builder {
 
     void add_text(Preset preset, TextView cased, TextView lowered);
     // A document's tokens one by one, then end_document().
-    void add_token(std::string_view token) { add_term(vocabulary_.intern(token)); }
+    // Returns its id, with which add_term() adds it again.
+    std::uint32_t add_token(std::string_view token) {
+        const std::uint32_t term = vocabulary_.intern(token);
+        add_term(term);
+        return term;
+    }
     void add_term(std::uint32_t term);
     // A token that no query will ask for: it counts towards the length only.
     void skip_token() { ++length_; }

@@ -170,7 +170,7 @@ class BM25Index:
                 "this index was built from tokens, without an analyzer; pass the query as a "
                 "list of tokens, or build with analyzer="
             )
-        return self._analyzer.tokens(query)
+        return self._analyzer.query_tokens(query)
 
     def search(self, query: Any, k: int = 10, *, level: str | None = None) -> Hits:
         """The k best documents that hold at least one query term.

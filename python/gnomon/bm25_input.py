@@ -105,19 +105,19 @@ def _add_texts(builder: _core.Bm25Builder, stream: Iterator[Any], analyzer: Anal
     At most two batches are in memory, and the builder takes them in order.
     """
     place = 0
+    prepare = None if analyzer.custom else analyzer.feed(builder)
     with ThreadPoolExecutor(1) as worker:
         running: Future[None] | None = None
         for batch in _batches(stream):
             _require_texts(batch, place)
             place += len(batch)
-            if analyzer.custom:
+            if prepare is None:
                 builder.add_tokens([analyzer.tokens(text) for text in batch])
                 continue
-            views = [analyzer.views(text) for text in batch]
-            cased, lowered = [cased for cased, _ in views], [lowered for _, lowered in views]
+            add = prepare(batch)
             if running is not None:
                 running.result()
-            running = worker.submit(builder.add_texts, cased, lowered, analyzer.name)
+            running = worker.submit(add)
         if running is not None:
             running.result()
 
