@@ -140,9 +140,10 @@ MUTANTS = (
                 "        vars(claim).setdefault('later', {})[request.operation_id] = wish\n",
             ),
             (
-                "store_rules.py",
+                "store_outcomes.py",
                 "    row = known(tx, operation_id)\n"
                 "    status = row.settles_as(settlement.status)\n",
+                "    from .store_rules import claim, insert\n"
                 "    wish = vars(claim).get('later', {}).pop(operation_id, None)\n"
                 "    if wish is not None:\n"
                 "        insert(tx, wish.request, _S.IN_FLIGHT, attempt=1, owner=wish.owner)\n"
@@ -210,7 +211,7 @@ MUTANTS = (
         "anybody may settle",
         (
             (
-                "store_rules.py",
+                "store_outcomes.py",
                 "    if (row.owner, row.attempt) == (owner, attempt):\n        late",
                 "    if True:\n        late",
             ),
@@ -263,7 +264,7 @@ MUTANTS = (
         "not_executed is believed while the tool may still run",
         (
             (
-                "store_rules.py",
+                "store_outcomes.py",
                 "    if needs_end and row.may_run(tx.now):\n",
                 "    if False:\n",
             ),

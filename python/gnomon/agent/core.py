@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import threading
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from .approval import Approvals
 from .attempts import Attempts
+from .call import Prepared, seconds_of
 from .contract import Tool
-from .dispatch import Call, Dispatch, Steps, Timeout
-from .effects import NotStarted, Raised, Returned, Run, Running, ToolContext
+from .dispatch import Call, Dispatch, Steps
 from .errors import ReentrantDispatch, StoreClosed, ToolRefused
 from .identity import check_name
 from .jsonvalue import digest
@@ -23,40 +21,13 @@ from .operations import OperationStore
 from .outcome import Outcome, open_outcome
 from .records import Claim, NewApproval, Operation, OperationRequest
 from .redact import Redactor
-from .registry import Entry, Registry
+from .registry import Registry
 from .retry import RetryPolicy
 from .settings import Settings
-from .slots import Slot, Slots
-
-
-def _seconds(what: str, value: Any) -> float | None:
-    if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float))):
-        raise TypeError(f"{what} must be a number of seconds or None, got {type(value).__name__}")
-    if value is not None and value != value:
-        raise ValueError(f"{what} must be a number of seconds, got nan")
-    return value
-
+from .slots import Slots
 
 #: Ids of the operations whose tools this thread or task is inside of.
 inside: ContextVar[tuple[str, ...]] = ContextVar("gnomon_inside", default=())
-
-
-class Prepared(NamedTuple):
-    """A call that passed all checks which need no ledger."""
-
-    entry: Entry
-    request: OperationRequest
-    arguments: dict[str, Any]
-    canonical: bytes
-    injected: dict[str, Any]
-    approval_digest: str | None
-    resource: str | None
-
-    def fresh_arguments(self) -> dict[str, Any]:
-        """What the tool gets: what it does to its arguments is no part of the request."""
-        if any(type(value) in (dict, list) for value in self.arguments.values()):
-            return {**json.loads(self.canonical), **self.injected}
-        return {**self.arguments, **self.injected}
 
 
 class RuntimeCore:
@@ -240,10 +211,10 @@ class RuntimeCore:
         **options: Any,
     ) -> Steps:
         """The steps of one dispatch; see ToolRuntime.dispatch for the arguments."""
-        _seconds("wait", options.get("wait"))
+        seconds_of("wait", options.get("wait"))
         timeout = options.get("timeout")
         if timeout is not None and not callable(timeout):
-            _seconds("timeout", timeout)
+            seconds_of("timeout", timeout)
         call = Call(
             name,
             arguments,
@@ -277,80 +248,6 @@ class RuntimeCore:
             retry_attempt,
             durable=request.effect != "read",
         )
-
-    def run_effect(
-        self,
-        prepared: Prepared,
-        row: Operation,
-        running: Running,
-        slot: Slot,
-        patience: Timeout = None,
-    ) -> Run:
-        """The effect that starts the tool of this won attempt.
-
-        The shorter of the tool's timeout and the caller's ``patience`` holds; nothing is to be
-        started where that is not more than 0.
-        """
-        tool = prepared.entry.tool
-        timeout_ms = tool.limits.timeout_ms
-        own = None if timeout_ms is None else timeout_ms / 1000
-        timeout = own
-        if patience is not None:
-            left = _seconds("timeout", patience() if callable(patience) else patience)
-            timeout = min((limit for limit in (own, left) if limit is not None), default=None)
-        if timeout is not None:
-            timeout = min(timeout, threading.TIMEOUT_MAX)  # infinite is longer than a lock can wait
-
-        def late(ran: Returned | Raised | NotStarted) -> None:
-            self._settle_late(prepared, row, running, ran)
-
-        arguments = prepared.fresh_arguments()
-        if prepared.entry.context_names:
-            context = self._context(prepared, row, running, timeout)
-            arguments.update(dict.fromkeys(prepared.entry.context_names, context))
-        return Run(tool, arguments, timeout, slot, running, late)
-
-    def _context(
-        self, prepared: Prepared, row: Operation, running: Running, timeout: float | None
-    ) -> ToolContext:
-        store, operation_id, entry = self.store, row.operation_id, prepared.entry
-
-        def note_ref(remote_ref: str) -> bool:
-            reference = check_name("remote_ref", remote_ref)
-            if entry.hides_results:
-                reference = entry.redactor.for_call(prepared.arguments).text(reference)
-            return store.set_remote_ref(operation_id, row.owner, row.attempt, reference)
-
-        return ToolContext(
-            operation_id,
-            row.request.principal,
-            row.request.tenant,
-            row.attempt,
-            None if timeout is None else row.updated_at + timeout,  # updated by the claim, just now
-            operation_id,
-            running.cancel,
-            note_ref,
-        )
-
-    def _settle_late(
-        self,
-        prepared: Prepared,
-        row: Operation,
-        running: Running,
-        ran: Returned | Raised | NotStarted,
-    ) -> None:
-        running.acting = False
-        outcome = prepared.entry.outcome(ran, row.operation_id, prepared.arguments)
-        self.observer.emit(
-            "operation.late_result",
-            operation_id=row.operation_id,
-            tool=row.request.tool,
-            status=outcome.status.value,
-        )
-        try:
-            self.attempts.settle(row, outcome.settlement)
-        finally:
-            self.attempts.finish(running)
 
     def not_recorded(self, row: Operation, outcome: Outcome) -> Outcome:
         """The answer while an outcome waits for the ledger: nobody else can see it yet."""

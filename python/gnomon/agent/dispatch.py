@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from .call import Prepared, run_effect
 from .effects import Do, Effect, Enter, NotStarted, Ran, Sleep
 from .errors import ApprovalMismatch, OperationConflict, StillRunning
 from .leases import steady
@@ -34,7 +35,7 @@ from .records import (
 from .slots import Slot
 
 if TYPE_CHECKING:
-    from .core import Prepared, RuntimeCore
+    from .core import RuntimeCore
 
 _S = OperationStatus
 _ASKING = frozenset({_S.AWAITING_APPROVAL, _S.EXPIRED})
@@ -268,7 +269,7 @@ class Dispatch:
                 if running.cancel.asked:
                     outcome = cancelled_outcome(row.operation_id)
                 else:
-                    run = core.run_effect(prepared, row, running, slot, self.call.timeout)
+                    run = run_effect(core, prepared, row, running, slot, self.call.timeout)
                     crash_point("before_call")
                     ran: Ran = NotStarted(None)
                     if run.timeout is None or run.timeout > 0:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any, Literal, TypeVar
 
 from . import store_approvals as approvals
+from . import store_outcomes as outcomes
 from . import store_rules as rules
 from . import store_schema as schema
 from . import store_sql as sql
@@ -179,7 +180,7 @@ class SqlOperationStore(ABC):
         """
 
         def work(tx: Transaction) -> SettleResult:
-            return rules.settle(tx, operation_id, owner, attempt, settlement)
+            return outcomes.settle(tx, operation_id, owner, attempt, settlement)
 
         try:
             return self._write(self._settle_durable, work)
@@ -207,7 +208,7 @@ class SqlOperationStore(ABC):
     ) -> SettleResult:
         """See OperationStore.resolve."""
         return self._write(
-            True, lambda tx: rules.resolve(tx, operation_id, settlement, actor, evidence)
+            True, lambda tx: outcomes.resolve(tx, operation_id, settlement, actor, evidence)
         )
 
     def request_cancel(self, request: OperationRequest, actor: str) -> SettleResult:
