@@ -17,6 +17,7 @@ from gnomon.agent import (
     UnknownOperation,
 )
 from gnomon.agent.attempts import Attempts
+from gnomon.agent.leases import steady
 from gnomon.agent.memory_store import MemoryOperationStore
 from gnomon.agent.observe import Observer
 from gnomon.agent.records import OperationStatus
@@ -212,7 +213,7 @@ def test_a_result_of_a_forgotten_id_does_not_end_the_heartbeat(ledger: Ledger) -
     assert store.forget(clock.time) == 1
     with pytest.raises(UnknownOperation):
         attempts.settle(late, outcome(OperationStatus.SUCCEEDED))
-    attempts.start(store.claim(claim_for("op-live", owner=attempts.owner)).operation)
+    attempts.start(store.claim(claim_for("op-live", owner=attempts.owner)).operation, steady())
     clock.time += 20.0
     attempts.heartbeat()
     assert store.get("op-live").lease_until == clock.time + 30.0
@@ -225,7 +226,7 @@ def test_an_error_in_a_heartbeat_does_not_end_the_heartbeats() -> None:
             raise OSError("disk")
 
     attempts = Attempts(Broken(), Observer(str, tracer=False), 30.0, heartbeat=False)
-    attempts.start(MemoryOperationStore().claim(claim_for()).operation)
+    attempts.start(MemoryOperationStore().claim(claim_for()).operation, steady())
     attempts.heartbeat()
 
 
