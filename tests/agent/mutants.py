@@ -290,6 +290,24 @@ MUTANTS = (
         "DID NOT RAISE",
     ),
     Mutant(
+        "the lease is not looked at before the call",
+        (("effects.py", "return self.running.lease.left() > 0", "return True"),),
+        "test_leases.py::test_the_last_look_before_the_tool_is_at_the_lease[thread]",
+        "assert 'succeeded' == 'not_executed'",
+    ),
+    Mutant(
+        "an isolated tool outlives its lease",
+        (
+            (
+                "process_child.py",
+                "os.getppid() != owner or lease.left() <= 0:",
+                "os.getppid() != owner:",
+            ),
+        ),
+        "test_leases.py::test_an_isolated_tool_ends_with_a_lease_that_cannot_be_extended",
+        "DID NOT RAISE",
+    ),
+    Mutant(
         "a claim does not wait for the disk",
         (("sqlite_store.py", '("FULL", "NORMAL", "NORMAL")', '("NORMAL", "NORMAL", "NORMAL")'),),
         "test_sqlite_store.py::test_settings_of_the_file_and_its_connections",

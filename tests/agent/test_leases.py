@@ -274,7 +274,7 @@ def test_an_isolated_tool_ends_with_a_lease_that_cannot_be_extended(tmp_path: Pa
     """An owner cut off from the ledger: others will take it for dead, so its tool must be."""
     store = FaultyStore(MemoryOperationStore())
     store.fail("heartbeat")
-    arguments = {"folder": str(tmp_path), "what": "after 30"}
+    arguments = {"folder": str(tmp_path), "what": "after 5"}
     runtime = ToolRuntime({"act": made()}, 1, store, lease_seconds=0.6)
     with pytest.raises(ToolProcessError):
         runtime.dispatch("act", arguments, "op-1")
