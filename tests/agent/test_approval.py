@@ -177,6 +177,22 @@ def test_a2_contract_or_policy_changed_between_approval_and_dispatch(
     assert remote.effects == ["alpha"]
 
 
+def test_a2_another_business_scope_was_not_approved(ledger: Ledger, remote: Remote) -> None:
+    """The approver saw the scope, and a tool may act on it."""
+    runtime = runtime_for(remote, ledger.open())
+    asked = runtime.dispatch("write", ALPHA, "op-1", business_scope="invoice 7")
+    assert runtime.approvals.show(asked["approval_id"]).business_scope == "invoice 7"
+    runtime.approvals.approve(asked["approval_id"], by="boss")
+    with pytest.raises(ApprovalMismatch) as mismatch:
+        runtime.dispatch("write", ALPHA, "op-1", business_scope="invoice 8")
+    assert remote.effects == []
+    new = mismatch.value.approval_id
+    assert runtime.approvals.show(new).business_scope == "invoice 8"
+    runtime.approvals.approve(new, by="boss")
+    answer = runtime.dispatch("write", ALPHA, "op-1", business_scope="invoice 8")
+    assert answer["status"] == "succeeded"
+
+
 def test_a2_a_pending_request_of_an_old_contract_is_replaced(
     ledger: Ledger, remote: Remote
 ) -> None:

@@ -1,8 +1,8 @@
 """Approvals: who may allow a call above the delegated risk, and the recorded decisions.
 
-An approval is bound to a digest of tenant, principal, tool, contract, canonical arguments and
-policy version; it is used up in the transaction that starts the call. What an approver is shown
-comes from the stored canonical arguments, never from the caller.
+An approval is bound to a digest of tenant, principal, tool, contract, canonical arguments, business
+scope and policy version; it is used up in the transaction that starts the call. What an approver is
+shown comes from the stored canonical arguments, never from the caller.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class ApprovalPolicy:
     def request_digest(self, request: OperationRequest) -> str:
         """What an approval of this request is bound to."""
         parts = [
-            "approval/1",
+            "approval/2",
             self.version,
             request.tenant,
             request.principal,
@@ -96,6 +96,7 @@ class ApprovalPolicy:
             request.contract_digest,
             request.args_digest,
             request.operation_id,
+            request.business_scope,
         ]
         return digest(canonicalize(parts).data)
 
