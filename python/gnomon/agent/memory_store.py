@@ -86,6 +86,7 @@ class MemoryOperationStore(MemoryUpkeep):
 
     Examples
     --------
+    >>> from gnomon.agent.records import OperationRequest
     >>> store = MemoryOperationStore(clock=lambda: 10.0)
     >>> request = OperationRequest("op-1", "", "", "write", "c", "a", b"{}")
     >>> store.claim(Claim(request, "me", 30.0)).won, store.claim(Claim(request, "you", 30.0)).won
