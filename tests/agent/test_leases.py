@@ -145,7 +145,7 @@ def test_an_interruption_after_the_answer_leaves_no_process(
     arguments = {"folder": str(tmp_path), "what": "hang"}
     with pytest.raises(KeyboardInterrupt):
         ToolRuntime({"act": made()}, 1).dispatch("act", arguments, "op-1")
-    assert not alive(pid_in(tmp_path / "pid"))
+    until(lambda: not alive(pid_in(tmp_path / "pid")))
 
 
 # --- processes that stand still -------------------------------------------------------------------

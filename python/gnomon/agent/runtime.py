@@ -50,8 +50,8 @@ class ToolRuntime(Control):
     returned again, and whatever leaves the outcome open (timeout, exception, unknown or invalid
     result, a lost process) ends in ``needs_reconcile``, which only ``reconcile`` and a late result
     of that same attempt leave. A power cut may let a tool of effect "read" start once more, because
-    its claims do not wait for the disk. What no ledger can fence, a process that stands still inside
-    a tool for longer than its lease, is in ``gnomon.agent.leases``.
+    its claims do not wait for the disk. What no ledger can fence, a process that stands still
+    inside a tool for longer than its lease, is in ``gnomon.agent.leases``.
 
     Parameters
     ----------
