@@ -144,7 +144,10 @@ def _cut(
             text, marks = "", []
     else:
         text, marks = _pieces(parsed, first, after, start)
-    if end - start <= limits.limit + (first < after and parsed.atoms[first].kind == "heading") * 400:
+    if (
+        end - start
+        <= limits.limit + (first < after and parsed.atoms[first].kind == "heading") * 400
+    ):
         return [Draft(section, first, after, start, end, text, marks, False)]
     kinds = {atom.kind for atom in parsed.atoms[first:after]} - {"heading"}
     places = cut_places(parsed.data, start, end, bool(kinds) and kinds <= {"code"}, limits)

@@ -39,7 +39,10 @@ def finish(
     proof = _Proof(starts, [draft.end for draft in drafts], [chunk.id for chunk in made], raw)
     return ProcessedDocument(
         document,
-        tuple(_section(document.id, number, section, sections, raw) for number, section in enumerate(sections)),
+        tuple(
+            _section(document.id, number, section, sections, raw)
+            for number, section in enumerate(sections)
+        ),
         tuple(made),
         _entities(mentions, proof),
         _relations(edges, proof),

@@ -39,11 +39,15 @@ class Row(NamedTuple):
 
 
 _HEAD_WORD = re.compile(
-    r"code|errno|sqlstate|symbol|error|option|parameter|variable|propert|setting|flag|name|function|method|class", re.I
+    r"code|errno|sqlstate|symbol|error|option|parameter|variable|propert|setting|flag|name|function|method|class",
+    re.I,
 )
-_CELL_IDENTIFIER = re.compile(r"\s*(?:--)?([A-Za-z][\w.-]*[A-Za-z0-9])(\(\))?(?=\s*(?:,|\(|$|=|\n))")
+_CELL_IDENTIFIER = re.compile(
+    r"\s*(?:--)?([A-Za-z][\w.-]*[A-Za-z0-9])(\(\))?(?=\s*(?:,|\(|$|=|\n))"
+)
 _DEFINITION = re.compile(r"^[ \t]*(?:[`*_]*)([A-Za-z][\w.-]*\w)\b")
 _WORD = re.compile(r"(?:--)?[A-Za-z][\w-]*\w")
+_SPELLING = re.compile(r"(?:--)?[A-Za-z][\w-]*|[A-Z][\w-]*(?: [\w-]+){1,3}")
 _ERROR_TITLE = re.compile(r"^Error (\d{4})\b")
 
 
@@ -207,7 +211,7 @@ class Finder:
     def _alias_cell(self, row: Row) -> None:
         """A first cell like "SSL Mode, SslMode": the name without spaces, and its other spellings."""
         words = [m.span() for m in re.finditer(r"[^,\s][^,\n]*[^,\s]", row.text)]
-        words = [(a, b) for a, b in words if len(row.text[a:b].split()) <= 4]
+        words = [(a, b) for a, b in words if _SPELLING.fullmatch(row.text[a:b])]
         main = next((i for i, (a, b) in enumerate(words) if _WORD.fullmatch(row.text[a:b])), None)
         if main is None:
             return
@@ -233,29 +237,22 @@ class Finder:
 
     def _chunk(self, draft: Draft) -> None:
         text = draft.text
-        hits: list[tuple[int, int, str, re.Match[str]]] = []
-        for match in n.TOKEN.finditer(text):
-            group = match.lastgroup or ""
-            hits.append((*match.span(group), group, match))
-        extra = [(*m.span(m.lastgroup or 0), "import", m) for m in n.IMPORTS.finditer(text)]
-        extra += [(*m.span("name"), "assigned", m) for m in n.ASSIGNED.finditer(text)]
-        if extra:
-            hits += extra
-            hits.sort(key=lambda hit: hit[:2])
+        hits = _hits(text)
         if not hits:
             return
         places = self._chunk_places(draft, [(hit[0], hit[1]) for hit in hits])
-        chunk_is_about_env = bool(n.ENV_PLACE.search(text))
-        for (begin, end, group, match), (start, stop) in zip(hits, places, strict=True):
+        about_env = any(hit[2] == "upper" for hit in hits) and bool(n.ENV_PLACE.search(text))
+        for (begin, end, group), (start, stop) in zip(hits, places, strict=True):
             code = self.kind_at(start) == "code"
-            if group == "state":
-                self._add("error_code", match["error"], start, stop)
-                continue
-            kind = self._kind(group, text, begin, end, start, code, chunk_is_about_env, draft.section)
+            kind = _FIXED.get(group)
+            if kind is None:
+                kind = self._kind(group, text, begin, end, start, code, about_env)
             if kind:
                 self._add(kind, text[begin:end], start, stop)
-            if group == "install" and code | self.in_code_span(start):
-                self._packages(draft, text, match.end())
+            elif group == "install" and (code or self.in_code_span(start)):
+                found = n.INSTALL.search(text, max(begin - 16, 0))
+                if found is not None:
+                    self._packages(draft, text, found.end())
 
     def _chunk_places(self, draft: Draft, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
         spans = in_bytes(draft.text, spans)
@@ -271,12 +268,13 @@ class Finder:
             at = word.end()
 
     def _kind(
-        self, group: str, text: str, begin: int, end: int, place: int, code: bool, env: bool, section: int
+        self, group: str, text: str, begin: int, end: int, place: int, code: bool, env: bool
     ) -> str:
         """The type of the entity that a token is; "" for none."""
-        fixed = _FIXED.get(group)
-        if fixed is not None:
-            return fixed
+        if group == "number":
+            return "version" if n.PRODUCT.search(text[max(begin - 40, 0) : begin]) else ""
+        if group == "ticket":
+            return "issue" if n.BUG_WORD.search(text[max(begin - 12, 0) : begin]) else ""
         if group == "assigned":
             return "option" if code and not self.parsed.language and _ini(text, begin) else ""
         if place in self.titled or code or n.FILE_END.match(text, end):
@@ -286,11 +284,10 @@ class Finder:
         if text[end : end + 1] == "(":
             return "function" if group != "upper" or self.in_code_span(place) else ""
         if group == "upper":
-            near = env and self.in_code_span(place)
-            return "env_var" if near and not text.startswith("(", end) else ""
-        return self._identifier(group, text, begin, end, place, section)
+            return "env_var" if env and self.in_code_span(place) else ""
+        return self._identifier(group, text, begin, end, place)
 
-    def _identifier(self, group: str, text: str, begin: int, end: int, place: int, section: int) -> str:
+    def _identifier(self, group: str, text: str, begin: int, end: int, place: int) -> str:
         before = text[max(begin - 40, 0) : begin]
         if text.startswith("=", end) and not text.startswith("==", end):
             return "option"
@@ -323,6 +320,54 @@ class Finder:
         return sorted(best.values(), key=lambda m: (m.start, m.end))
 
 
+# Words repeat: what a word holds is found once. Cleared when it grows beyond _KNOWN_MAX words.
+_known: dict[str, tuple[tuple[int, int, str], ...]] = {}
+_KNOWN_MAX = 200_000
+
+
+def _word_hits(word: str) -> tuple[tuple[int, int, str], ...]:
+    """The tokens in a word as (start, end, group)."""
+    hits = tuple((*m.span(m.lastgroup or 0), m.lastgroup or "") for m in n.TOKEN.finditer(word))
+    if len(word) <= 80:
+        if len(_known) >= _KNOWN_MAX:
+            _known.clear()
+        _known[word] = hits
+    return hits
+
+
+def _hits(text: str) -> list[tuple[int, int, str]]:
+    """The tokens of a text as (start, end, group), in order."""
+    known = _known
+    words = set(text.split())
+    found: set[tuple[int, int, str]] = set()
+    for word in words:
+        hits = known.get(word)
+        if hits is None:
+            hits = _word_hits(word)
+        if hits:
+            at, size = text.find(word), len(word)
+            while at >= 0:
+                if _stands(text, at, size):
+                    for begin, end, group in hits:
+                        found.add((at + begin, at + end, group))
+                at = text.find(word, at + size)
+    for needles, pattern in _SPANNING:
+        if any(needle in text for needle in needles):
+            for match in pattern.finditer(text):
+                for group, (begin, end) in zip(
+                    match.groupdict(), match.regs[1:], strict=True
+                ):
+                    if begin >= 0:
+                        found.add((begin, end, group))
+    return sorted(found)
+
+
+def _stands(text: str, at: int, size: int) -> bool:
+    """Whether the word found at a place is a whole one."""
+    before, after = text[at - 1 : at], text[at + size : at + size + 1]
+    return (not before or before.isspace()) and (not after or after.isspace())
+
+
 def in_bytes(text: str, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """Character spans, whose starts rise, as spans of bytes in UTF-8."""
     if text.isascii():
@@ -344,15 +389,29 @@ _NOUNS = _OPTION_NOUNS | frozenset(
 )
 _FIXED = {
     "symbol": "error_symbol", "call": "function", "exception": "class", "issue": "issue",
-    "error": "error_code", "sqlstate": "sqlstate", "version": "version", "bare": "version",
+    "error": "error_code", "sqlstate": "sqlstate", "state": "sqlstate", "bare": "version",
     "env": "env_var", "setenv": "env_var", "flag": "option", "atvar": "option", "install": "",
     "import": "package", "from": "package", "require": "package", "es": "package", "using": "package",
 }  # fmt: skip
 _ORDER = {"defines": 0, "example": 1, "mentions": 1}
 
 
+# Patterns that span words, with what a text must hold for them to match.
+_SPANNING = (
+    (("rror", "ERROR"), n.ERROR),
+    (("STATE",), n.STATE),
+    (("-e ", "--env ", "export ", "ENV "), n.SET_ENV),
+    ((" install ", " add ", " get ", " require ", " i "), n.INSTALL),
+    (("import ", "require(", "using "), n.IMPORTS),
+    (("\n[", "[mysqld", "[mariadb", "[client", "[server"), n.ASSIGNED),
+)
+
+
 def _rank(mention: Mention) -> tuple[int, int]:
-    return (_ORDER.get(mention.role, 2), n.TYPES.index(mention.type) if mention.type in n.TYPES else 0)
+    return (
+        _ORDER.get(mention.role, 2),
+        n.TYPES.index(mention.type) if mention.type in n.TYPES else 0,
+    )
 
 
 def _ini(text: str, place: int) -> bool:

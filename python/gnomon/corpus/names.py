@@ -18,31 +18,41 @@ TYPES = (
     "env_var", "version", "issue", "message", "identifier",
 )  # fmt: skip
 
-_PRODUCT = (
-    r"(?:MariaDB|MySQL|Percona|PHP|Java|JDK|Python|Node\.js|Go|Connector/\w+|InnoDB|Galera|HikariCP"
-    r"|[Vv]ersions?|[Rr]elease)"
-)
-# One pass over the text of a chunk; the name of the group that matched says what it is.
+# One pass over a word (what stands between white space); the name of the group that matched says what
+# it is. `number` needs a product before it, `ticket` the word "bug".
 TOKEN = re.compile(
     r"(?P<symbol>\b(?:ER|CR|EE|WARN|HA_ERR)_[A-Z][A-Z0-9_]*[A-Z0-9]\b)"
     r"|\b(?P<call>[A-Za-z_]\w*(?:(?:\.|::|->)[A-Za-z_]\w*)*)\(\)"
     r"|\b(?P<exception>[A-Z][a-z0-9]+[A-Za-z0-9]{0,80}(?:Exception|Error))\b"
-    r"|\b(?P<issue>(?:[Bb]ug ?#? ?|BUG ?#? ?)\d{3,}|(?:MDEV|MENT|MCOL|CONJ|CONC|CONPY|ODBC|CONJS|R2DBC|WL)[-#]\d{1,6}"
-    r"|CVE-\d{4}-\d{4,7})\b"
-    r"|\b(?:ERROR|[Ee]rror)(?: ?[Cc]odes?| ?[Nn]umbers?)?:? #?(?P<error>[1-9]\d{3})\b(?: ?\((?P<state>[0-9A-Z]{5})\))?"
-    r"|\bSQL[- ]?STATE:?[ ='\"(\[]{1,3}(?P<sqlstate>[0-9A-Z]{5})\b"
-    r"|\b" + _PRODUCT + r"(?: Server)? (?P<version>\d{1,3}\.\d{1,3}(?:\.\d{1,3})?(?:[-.]?(?:alpha|beta|rc|ga|dmr)\d*)?)(?![\w.]*\d)"
+    r"|\b(?P<issue>(?:[Bb]ug|BUG)#?\d{3,}|CVE-\d{4}-\d{4,7}"
+    r"|(?:MDEV|MENT|MCOL|CONJ|CONC|CONPY|ODBC|CONJS|R2DBC|WL)[-#]\d{1,6})\b"
     r"|(?<![\w.:/=#-])[vV]?(?P<bare>\d{1,2}\.\d{1,2}\.\d{1,3})(?![\w]|[.:/-]\d)"
+    r"|(?<![\w.:/=#-])[vV]?(?P<number>\d{1,3}\.\d{1,3})(?![\w%]|[.:/-]\d)"
+    r"|\A\(?#(?P<ticket>\d{3,})\b"
     r"|\$\{?(?P<env>[A-Z][A-Z0-9_]{2,})\b"
-    r"|(?:(?<=-e )|(?<=export )|(?<=ENV )|(?<=--env ))(?P<setenv>[A-Z][A-Z0-9_]{2,})(?==|\b)"
     r"|(?<![\w-])--(?P<flag>[a-z][a-z0-9]+(?:[-_][a-z0-9]+)*)"
     r"|@@(?:(?:global|session|local|GLOBAL|SESSION)\.)?(?P<atvar>[a-z]\w+)"
     r"|\b(?P<snake>[a-z][a-z0-9]*(?:_[a-z0-9]+)+)\b"
     r"|\b(?P<camel>[a-z]+[0-9]*[A-Z][A-Za-z0-9]*)\b"
     r"|\b(?P<pascal>[A-Z][a-z]+[0-9]*[A-Z][A-Za-z0-9]*)\b"
     r"|\b(?P<upper>[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)\b"
-    r"|\b(?P<install>(?:pip3?|npm|apt-get|apt|yum|dnf|zypper|brew|composer|gem|cargo|go) (?:-y )?(?:install|i|add|get|require) (?:-\S+ )*)"
 )
+# What spans words, each with the word that a text must have for it to be tried.
+ERROR = re.compile(
+    r"\b(?:ERROR|[Ee]rror)(?: ?[Cc]odes?| ?[Nn]umbers?)?:? #?(?P<error>[1-9]\d{3})\b"
+    r"(?: ?\((?P<state>[0-9A-Z]{5})\))?"
+)
+STATE = re.compile(r"\bSQL[- ]?STATE:?[ ='\"(\[]{1,3}(?P<sqlstate>[0-9A-Z]{5})\b")
+SET_ENV = re.compile(r"(?:-e|--env|export|ENV) (?P<setenv>[A-Z][A-Z0-9_]{2,})\b")
+INSTALL = re.compile(
+    r"\b(?:pip3?|npm|apt-get|apt|yum|dnf|zypper|brew|composer|gem|cargo|go) (?:-y )?"
+    r"(?P<install>install|i|add|get|require) (?:-\S+ )*"
+)
+PRODUCT = re.compile(
+    r"\b(?:MariaDB|MySQL|Percona|PHP|Java|JDK|Python|Node\.js|Go|Connector/\w+|InnoDB|Galera"
+    r"|HikariCP|[Vv]ersions?|[Rr]elease)(?: (?:Server|Community|Enterprise))* [vV]?$"
+)
+BUG_WORD = re.compile(r"\b(?:[Bb]ug|BUG|[Ii]ssue|[Ff]ixe[sd]|[Mm]erged) \(?#?$")
 # An install command's names, and statements that import.
 PACKAGE_WORDS = re.compile(r"[ ]?(?P<name>[@A-Za-z][\w./@-]*)(?=[ \n]|$|==|>=)")
 IMPORTS = re.compile(
@@ -51,7 +61,7 @@ IMPORTS = re.compile(
     r"|using (?P<using>[A-Z]\w+(?:\.\w+)*);)",
     re.MULTILINE,
 )
-ASSIGNED = re.compile(r"^[ \t]*(?P<name>[a-zA-Z][\w-]{0,80}[A-Za-z0-9])[ ]?=(?!=)", re.MULTILINE)
+ASSIGNED = re.compile(r"^[ \t]*(?P<assigned>[a-zA-Z][\w-]{0,80}[A-Za-z0-9])[ ]?=(?!=)", re.MULTILINE)
 OPTION_NOUN = re.compile(
     r"[`'\"]?,? ?(?:(?:system|server|session|status|global|client|connection|config(?:uration)?|command[- ]line"
     r"|startup|string|dynamic|driver|pool|SQL) )*(?:variable|option|parameter|propert(?:y|ies)|setting)s?\b",
@@ -59,11 +69,17 @@ OPTION_NOUN = re.compile(
 NOUN_BEFORE = re.compile(
     r"\b(?:variable|option|parameter|propert(?:y|ies)|setting)s?(?:,? (?:is|are|named|called|of))?[ :]*[`'\"(]?$"
 )
-CLASS_BEFORE = re.compile(r"\b(?:class|interface|exception|enum|new|extends|implements|throws?|catch \()[ ]?[`'\"]?$")
-OPTION_PLACE = re.compile(r"\b(?:variables|options|parameters|properties|settings|configuration|flags)\b", re.I)
+CLASS_BEFORE = re.compile(
+    r"\b(?:class|interface|exception|enum|new|extends|implements|throws?|catch \()[ ]?[`'\"]?$"
+)
+OPTION_PLACE = re.compile(
+    r"\b(?:variables|options|parameters|properties|settings|configuration|flags)\b", re.I
+)
 ENV_PLACE = re.compile(r"\benvironment variables?\b", re.I)
 IDENTIFIER = re.compile(r"(?:--|@@)?[A-Za-z][\w-]*[A-Za-z0-9]")
-FILE_END = re.compile(r"\.(?:c|cc|h|so|dll|cnf|ini|md|txt|log|sh|py|java|js|sql|xml|json|jar|exe|rpm|deb|ya?ml|frm|ibd)\b")
+FILE_END = re.compile(
+    r"\.(?:c|cc|h|so|dll|cnf|ini|md|txt|log|sh|py|java|js|sql|xml|json|jar|exe|rpm|deb|ya?ml|frm|ibd)\b"
+)
 
 _BUG = re.compile(r"^bug ?#? ?", re.I)
 

@@ -222,7 +222,9 @@ class _Facts:
         found = []
         bases = node.child_by_field_name("superclasses")  # Python
         if bases is not None:
-            found += [("inherits", c) for c in bases.children if c.type in ("identifier", "attribute")]
+            found += [
+                ("inherits", c) for c in bases.children if c.type in ("identifier", "attribute")
+            ]
         for child in node.children:
             relation = SUPERTYPES.get(child.type)
             if relation is None:
@@ -232,7 +234,9 @@ class _Facts:
                     found += [(relation, c) for c in part.named_children if c.type in TYPE_NAMES]
                 elif part.type in SUPERTYPES:
                     found += [
-                        (SUPERTYPES[part.type], c) for c in part.named_children if c.type in TYPE_NAMES
+                        (SUPERTYPES[part.type], c)
+                        for c in part.named_children
+                        if c.type in TYPE_NAMES
                     ]
                 elif part.type in TYPE_NAMES:
                     found.append((relation, part))

@@ -20,9 +20,7 @@ _TOKEN = re.compile(
     rb"<(?P<close>/?)(?P<name>[A-Za-z][^\s/><]*)|(?P<other><!--|<[!?/])"
     rb"|&(?:#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});?"
 )
-_ATTRIBUTE = re.compile(
-    rb"([A-Za-z_:][\w:.-]*)\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s>\"'=<`]+))"
-)
+_ATTRIBUTE = re.compile(rb"([A-Za-z_:][\w:.-]*)\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s>\"'=<`]+))")
 _SPACES = re.compile(rb"[ \t\r\n\f]{2,}|[\t\r\n\f]")
 _QUOTE = re.compile(rb"=\s*([\"'])|>")
 _BLOCKS = frozenset(
@@ -176,7 +174,9 @@ class _Scanner:
 
     def _attributes(self, begin: int, end: int) -> dict[bytes, str]:
         found = {}
-        for name, double, single, bare in _ATTRIBUTE.findall(self.data, begin, min(end, begin + 8192)):
+        for name, double, single, bare in _ATTRIBUTE.findall(
+            self.data, begin, min(end, begin + 8192)
+        ):
             value = (double or single or bare).decode("utf-8", "replace")
             found[name.lower()] = html.unescape(value)
         return found

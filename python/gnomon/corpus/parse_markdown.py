@@ -24,9 +24,7 @@ _FRONT = re.compile(
     re.MULTILINE,
 )
 _KEY = re.compile(rb"^([A-Za-z][\w-]{0,60})[ \t]*[:=][ \t]*(.*?)[ \t]*\r?$", re.MULTILINE)
-_TAGS = re.compile(
-    rb"^[ \t>]*(?:\{%[^\n]*%\}|\{\{[<%][^\n]*[>%]\}\})[ \t]*\r?$", re.MULTILINE
-)
+_TAGS = re.compile(rb"^[ \t>]*(?:\{%[^\n]*%\}|\{\{[<%][^\n]*[>%]\}\})[ \t]*\r?$", re.MULTILINE)
 _TITLE = re.compile(rb"\b(?:title|summary|caption)=\"([^\"\n]*)\"")
 _MDX = re.compile(
     rb"^(?:import\s[^\n]*|export\s[^\n]*|\{/\*.*?\*/\})[ \t]*\r?$", re.MULTILINE | re.DOTALL
@@ -104,9 +102,11 @@ class _Reader:
         for event, span in events_with_range(text, options=options):
             if "Text" in event:
                 begin, end, words = span["start"], span["end"], event["Text"]
-                if skips and not self.in_code and self._skipped(begin):
-                    last = parsed.last
-                    continue
+                if skips and not self.in_code:
+                    parsed.last = last
+                    if self._skipped(begin):
+                        last = parsed.last
+                        continue
                 append(words)
                 if len(words) == end - begin or words.encode() == data[begin:end]:
                     if begin == last and marks[-1] == COPIED:
@@ -146,23 +146,16 @@ class _Reader:
                     last = parsed.last
             elif "Code" in event:
                 begin, end, words = span["start"], span["end"], event["Code"]
-                width = len(words)
-                if end - begin != width + 2:
-                    width = len(words.encode())
-                append(words)
-                if end - begin == width + 2:
-                    marks += (begin + 1 - last, width, COPIED)
+                spelled = words.encode()
+                if data[begin + 1 : end - 1] == spelled:
+                    append(words)
+                    marks += (begin + 1 - last, end - begin - 2, COPIED)
                     code_append((begin + 1, end - 1))
                     last = end - 1
                 else:
-                    found = data.find(words.encode(), begin, end)
-                    if found >= 0:
-                        marks += (found - last, width, COPIED)
-                        last = found + width
-                    else:
-                        marks += (begin - last, end - begin, width)
-                        last = end
-                    code_append((begin, end))
+                    parsed.last = last
+                    self._odd_code(begin, end, words, spelled)
+                    last = parsed.last
             elif event == "SoftBreak" or event == "HardBreak":
                 begin, end = span["start"], span["end"]
                 append("\n")
@@ -177,6 +170,22 @@ class _Reader:
                 parsed.copy(span["start"], span["end"])
                 last = parsed.last
         parsed.last = last
+
+    def _odd_code(self, begin: int, end: int, words: str, spelled: bytes) -> None:
+        """Code with more than one backtick, escaped bars, or broken over lines."""
+        parsed, data = self.parsed, self.parsed.data
+        parsed.codes.append((begin, end))
+        flat = data[begin:end].replace(b"\n", b" ")
+        found = flat.find(spelled)
+        if found < 0:
+            parsed.put(begin, end, words)
+            return
+        at, stop = begin + found, begin + found + len(spelled)
+        while (line := data.find(b"\n", at, stop)) >= 0:
+            parsed.copy(at, line)
+            parsed.put(line, line + 1, " ")
+            at = line + 1
+        parsed.copy(at, stop)
 
     def _open(self, value: Any, begin: int, end: int) -> None:
         """The start of a block, an image or a style."""

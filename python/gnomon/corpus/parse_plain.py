@@ -82,4 +82,6 @@ def parse_plain(data: bytes, start: int = 0) -> Parsed:
 
 def _kind(data: bytes, place: int) -> str:
     head = data[place : place + 12].lstrip(b" \t")
-    return "list" if head[:2] in (b"- ", b"* ", b"+ ") or re.match(rb"\d{1,3}[.)] ", head) else "prose"
+    return (
+        "list" if head[:2] in (b"- ", b"* ", b"+ ") or re.match(rb"\d{1,3}[.)] ", head) else "prose"
+    )

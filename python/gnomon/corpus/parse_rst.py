@@ -116,7 +116,10 @@ class _Reader:
                 else:
                     self.parsed.put(self.parsed.last, at, "\n")
                 fresh = False
-                self._inline(at + len(data[at:stop]) - len(data[at:stop].lstrip()), at + len(data[at:stop].rstrip()))
+                self._inline(
+                    at + len(data[at:stop]) - len(data[at:stop].lstrip()),
+                    at + len(data[at:stop].rstrip()),
+                )
             at = stop
 
     def _plain(self, node: Any, kind: str) -> None:
@@ -142,18 +145,26 @@ class _Reader:
         content = next((c for c in body.children if c.type == "content"), None)
         if name in _CODE:
             if content is not None:
-                words = b"" if arguments is None else parsed.data[arguments.start_byte : arguments.end_byte]
+                words = (
+                    b""
+                    if arguments is None
+                    else parsed.data[arguments.start_byte : arguments.end_byte]
+                )
                 self._code(content, words.decode().strip())
             return
         bare = name.rsplit(":", 1)[-1]
         if arguments is not None:
             self._inline(arguments.start_byte, arguments.end_byte)
             if bare in _OBJECTS:
-                shown = re.match(rb"[-\w.]+", parsed.data[arguments.start_byte : arguments.end_byte])
+                shown = re.match(
+                    rb"[-\w.]+", parsed.data[arguments.start_byte : arguments.end_byte]
+                )
                 if shown:
                     first = arguments.start_byte
                     word = shown[0].decode()
-                    parsed.names.append(Name(_OBJECTS[bare], word, first, first + len(shown[0]), "defines"))
+                    parsed.names.append(
+                        Name(_OBJECTS[bare], word, first, first + len(shown[0]), "defines")
+                    )
         if content is not None:
             if arguments is not None:
                 parsed.put(parsed.last, content.start_byte, "\n")

@@ -94,7 +94,10 @@ PARSERS: dict[str, Callable[[bytes, int], Parsed]] = {
     "properties": _properties,
     "records": _records,
     "other": _other,
-    **{name: _code(name) for name in ("python", "java", "javascript", "typescript", "tsx", "go", "c")},
+    **{
+        name: _code(name)
+        for name in ("python", "java", "javascript", "typescript", "tsx", "go", "c")
+    },
 }
 
 
@@ -137,7 +140,9 @@ def process_document(
         raise ValueError(f"type must be one of {', '.join(PARSERS)}, got {kind!r}")
     limits = limits or Limits()
     if not 1 <= limits.target <= limits.limit:
-        raise ValueError(f"limits must be 1 <= target <= limit, got {limits.target}, {limits.limit}")
+        raise ValueError(
+            f"limits must be 1 <= target <= limit, got {limits.target}, {limits.limit}"
+        )
     report = Report(parser=kind)
     text = SourceText(raw, kind)
     report.invalid_bytes = text.invalid

@@ -19,9 +19,13 @@ from .builder import Edge, Parsed
 from .mentions import Finder, Mention
 from .names import key_of
 
-_SEE_ALSO = re.compile(r"\b(?:see also|related (?:links|topics|pages|resources)|further reading)\b", re.I)
+_SEE_ALSO = re.compile(
+    r"\b(?:see also|related (?:links|topics|pages|resources)|further reading)\b", re.I
+)
 _CAUSES = re.compile(r"\bcauses?\b", re.I)
-_FIXES = re.compile(r"\b(?:fix(?:es)?|solutions?|resolutions?|workarounds?|how to (?:fix|resolve|solve))\b", re.I)
+_FIXES = re.compile(
+    r"\b(?:fix(?:es)?|solutions?|resolutions?|workarounds?|how to (?:fix|resolve|solve))\b", re.I
+)
 _SINCE = re.compile(
     rb"\b(?:introduced|added|available|since|as of|starting (?:with|from))\b[\s:*_|`]*"
     rb"(?:in|since|with|from|as of)?[\s*_\[(`]*"
@@ -31,16 +35,16 @@ _SINCE = re.compile(
 _FIX_WORD = re.compile(rb"\b(?:fix(?:ed|es)?|resolved?)\b[^\n.]{0,40}$", re.I)
 _RELEASE = re.compile(r"\d+(?:\.\d+)+[\w.-]*")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
-_PAIRED = frozenset({"error_code", "error_symbol", "option", "function", "class", "env_var", "sqlstate"})
+_PAIRED = frozenset(
+    {"error_code", "error_symbol", "option", "function", "class", "env_var", "sqlstate"}
+)
 CO_OCCURS_MAX = 6  # names of one chunk that are paired: 15 pairs
 
 
 class Relations:
     """Gathers the relations of one document; `find` gives them in no particular order."""
 
-    def __init__(
-        self, finder: Finder, mentions: Sequence[Mention], doc_id: str, path: str
-    ) -> None:
+    def __init__(self, finder: Finder, mentions: Sequence[Mention], doc_id: str, path: str) -> None:
         self.parsed: Parsed = finder.parsed
         self.sections: Sequence[SectionDraft] = finder.sections
         self.drafts: Sequence[Draft] = finder.drafts
@@ -218,7 +222,9 @@ class Relations:
             for code in codes:
                 for symbol in symbols:
                     gap = max(symbol.start - code.end, code.start - symbol.end)
-                    between = self.parsed.data[min(code.end, symbol.end) : max(code.start, symbol.start)]
+                    between = self.parsed.data[
+                        min(code.end, symbol.end) : max(code.start, symbol.start)
+                    ]
                     if gap <= 4 and not between.strip(b" ()[]:`*-_/"):
                         yield self._alias(symbol, code)
 

@@ -93,9 +93,7 @@ class SourceText:
         for place in places:
             piece = self.work[at:place].decode("utf-8", "surrogatepass")
             char_at += len(piece)
-            raw_at += (
-                place - at if self.encoding == "utf-8" else len(piece.encode(self.encoding))
-            )
+            raw_at += place - at if self.encoding == "utf-8" else len(piece.encode(self.encoding))
             at = place
             raw_places.append(raw_at)
             chars.append(char_at)
