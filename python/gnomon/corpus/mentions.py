@@ -48,6 +48,7 @@ _CELL_IDENTIFIER = re.compile(
 _DEFINITION = re.compile(r"^[ \t]*(?:[`*_]*)([A-Za-z][\w.-]*\w)\b")
 _WORD = re.compile(r"(?:--)?[A-Za-z][\w-]*\w")
 _SPELLING = re.compile(r"(?:--)?[A-Za-z][\w-]*|[A-Z][\w-]*(?: [\w-]+){1,3}")
+_DOTTED = re.compile(r"[A-Za-z_]\w*(?:(?:\.|::)[A-Za-z_]\w*)*(?:\(\))?")
 _ERROR_TITLE = re.compile(r"^Error (\d{4})\b")
 
 
@@ -63,11 +64,14 @@ class Finder:
         self.found: list[Mention] = []
         self.starts = [atom.start for atom in parsed.atoms]
         self.code_starts = [start for start, _ in parsed.codes]
+        self.links = sorted(parsed.links, key=lambda link: link.start)
+        self.link_starts = [link.start for link in self.links]
         self.option_sections = [
             any(n.OPTION_PLACE.search(part) for part in section.path) for section in sections
         ]
         self.titled: set[int] = set()  # where headings define something
         self.defined: dict[int, Mention] = {}  # section -> what its heading defines
+        self.parameters: dict[str, str] = {}  # of tables -> the function
         self.aliases: list[tuple[Mention, Mention]] = []
 
     def find(self) -> list[Mention]:
@@ -91,6 +95,11 @@ class Finder:
     def in_code_span(self, place: int) -> bool:
         index = bisect_right(self.code_starts, place) - 1
         return index >= 0 and place < self.parsed.codes[index][1]
+
+    def link_at(self, place: int) -> str:
+        """Where the link leads whose text stands at a place; "" for none."""
+        index = bisect_right(self.link_starts, place) - 1
+        return self.links[index].url if index >= 0 and place < self.links[index].end else ""
 
     def _add(self, kind: str, name: str, start: int, end: int, role: str = "mentions") -> None:
         self.found.append(Mention(kind, name, start, end, role))
@@ -140,17 +149,17 @@ class Finder:
         word = words[0]
         if len(words) > 1 and not (len(words) == 2 and words[1].strip("()").lower() in _NOUNS):
             return nothing
+        noun = words[1].strip("()").lower() if len(words) == 2 else ""
+        if noun in ("method", "function", "constructor") and _DOTTED.fullmatch(word):
+            return "function", begin, end
         if word.endswith("()") and n.IDENTIFIER.fullmatch(word[:-2].replace(".", "")):
             return "function", begin, end - 2
         if not n.IDENTIFIER.fullmatch(word) or n.FILE_END.search(title):
             return nothing
         if re.fullmatch(r"(?:ER|CR|EE|WARN)_[A-Z0-9_]+", word):
             return "error_symbol", begin, end
-        noun = words[1].strip("()").lower() if len(words) == 2 else ""
         if noun in ("class", "exception", "interface", "enum"):
             return "class", begin, end
-        if noun in ("method", "function", "constructor"):
-            return "function", begin, end
         section = self.sections[number]
         above = section.path[:-1]
         if re.fullmatch(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+", word):
@@ -199,14 +208,31 @@ class Finder:
                 self._alias_cell(row)
                 continue
             kind, name = _cell_kind(row, options)
+            if kind == "option" and re.search(r"parameter|argument", row.title):
+                function = self._function_above(row.atom)
+                if function:
+                    kind = "parameter"
+                    self.parameters[name] = function
             if kind:
                 begin = row.start + row.text.find(name)
                 spans.setdefault(row.atom, []).append((begin, begin + len(name), kind, name))
         for atom, found in spans.items():
             places = self._located(atom, [(a, b) for a, b, _, _ in found])
             for (start, end), (_, _, kind, name) in zip(places, found, strict=True):
-                role = "defines" if kind in ("option", "error_code") else "mentions"
+                role = "defines" if kind in ("option", "error_code", "parameter") else "mentions"
+                if kind == "parameter":
+                    name = f"{self.parameters[name]}.{name}"
                 self._add(kind, name, start, end, role)
+
+    def _function_above(self, atom: int) -> str:
+        """The function that the section of a table, or one above it, is about; "" for none."""
+        index = bisect_right([s.start for s in self.sections], self.starts[atom]) - 1
+        while index >= 0:
+            known = self.defined.get(index)
+            if known is not None:
+                return known.name.removesuffix("()") if known.type == "function" else ""
+            index = self.sections[index].parent
+        return ""
 
     def _alias_cell(self, row: Row) -> None:
         """A first cell like "SSL Mode, SslMode": the name without spaces, and its other spellings."""
@@ -241,7 +267,7 @@ class Finder:
         if not hits:
             return
         places = self._chunk_places(draft, [(hit[0], hit[1]) for hit in hits])
-        about_env = any(hit[2] == "upper" for hit in hits) and bool(n.ENV_PLACE.search(text))
+        about_env = any(hit[2] in ("upper", "env") for hit in hits) and bool(n.ENV_PLACE.search(text))
         for (begin, end, group), (start, stop) in zip(hits, places, strict=True):
             code = self.kind_at(start) == "code"
             kind = _FIXED.get(group)
@@ -264,6 +290,8 @@ class Finder:
     def _packages(self, draft: Draft, text: str, at: int) -> None:
         while (word := n.PACKAGE_WORDS.match(text, at)) is not None:
             [(start, stop)] = self._chunk_places(draft, [word.span("name")])
+            if self.kind_at(start) != "code" and not self.in_code_span(start):
+                return
             self._add("package", word["name"], start, stop)
             at = word.end()
 
@@ -275,27 +303,58 @@ class Finder:
             return "version" if n.PRODUCT.search(text[max(begin - 40, 0) : begin]) else ""
         if group == "ticket":
             return "issue" if n.BUG_WORD.search(text[max(begin - 12, 0) : begin]) else ""
+        if group == "env":
+            return "env_var" if code or "_" in text[begin:end] or env else ""
         if group == "assigned":
             return "option" if code and not self.parsed.language and _ini(text, begin) else ""
-        if place in self.titled or code or n.FILE_END.match(text, end):
+        if place in self.titled or n.FILE_END.match(text, end):
             return ""
+        if code or group == "method":
+            called = text[end : end + 1] == "("
+            return "function" if called and not n.NOT_CALLED.search(text[max(begin - 14, 0) : begin]) else ""
+        before = text[max(begin - 16, 0) : begin]
+        if group != "upper" and n.FUNCTION_NOUN.match(text, end):
+            return "function"
+        if n.PACKAGE_BEFORE.search(before):
+            return "package"
         if group == "pascal" and n.CLASS_BEFORE.search(text[max(begin - 24, 0) : begin]):
             return "class"
         if text[end : end + 1] == "(":
             return "function" if group != "upper" or self.in_code_span(place) else ""
         if group == "upper":
-            return "env_var" if env and self.in_code_span(place) else ""
+            return self._upper(text, begin, end, place, env)
         return self._identifier(group, text, begin, end, place)
+
+    def _upper(self, text: str, begin: int, end: int, place: int, env: bool) -> str:
+        """What a name in capitals with underscores is, outside of code blocks."""
+        if n.ERROR_NOUN.match(text, end):
+            return "error_symbol"
+        assigned = text.startswith("=", end) and text[end + 1 : end + 2].isalnum()
+        if env and self.in_code_span(place) and not n.OPTION_NOUN.match(text, end):
+            return "env_var"
+        if n.OPTION_NOUN.match(text, end) or assigned:
+            return "option"
+        return ""
 
     def _identifier(self, group: str, text: str, begin: int, end: int, place: int) -> str:
         before = text[max(begin - 40, 0) : begin]
         if text.startswith("=", end) and not text.startswith("==", end):
             return "option"
-        if n.OPTION_NOUN.match(text, end) or n.NOUN_BEFORE.search(before):
+        noun = n.OPTION_NOUN.match(text, end) or n.NOUN_BEFORE.search(before)
+        if group == "pascal" and noun and "propert" in noun[0]:
+            noun = None  # a property of a class
+        if noun:
             return "option" if group != "pascal" or self.in_code_span(place) else ""
+        url = self.link_at(place) if self.links else ""
+        if url and n.OPTION_LINK.search(url):
+            return "option"
+        if url and group != "pascal" and n.FUNCTION_LINK.search(url):
+            return "function"
         if group == "pascal":
-            return "identifier" if self.in_code_span(place) else ""
-        if group == "camel" and not self.in_code_span(place):
+            if not self.in_code_span(place):
+                return ""
+            return "class" if n.CLASS_END.search(text, begin, end) else "identifier"
+        if group in ("camel", "mixed") and not self.in_code_span(place):
             return ""
         return "identifier"
 
@@ -389,9 +448,9 @@ _NOUNS = _OPTION_NOUNS | frozenset(
 )
 _FIXED = {
     "symbol": "error_symbol", "call": "function", "exception": "class", "issue": "issue",
-    "error": "error_code", "sqlstate": "sqlstate", "state": "sqlstate", "bare": "version",
-    "env": "env_var", "setenv": "env_var", "flag": "option", "atvar": "option", "install": "",
-    "import": "package", "from": "package", "require": "package", "es": "package", "using": "package",
+    "error": "error_code", "sqlstate": "sqlstate", "state": "sqlstate", "bare": "version", "dashed": "version",
+    "setenv": "env_var", "exported": "env_var", "flag": "option", "atvar": "option", "install": "",
+    "set": "option", "import": "package", "from": "package", "require": "package", "es": "package", "using": "package",
 }  # fmt: skip
 _ORDER = {"defines": 0, "example": 1, "mentions": 1}
 
@@ -400,7 +459,8 @@ _ORDER = {"defines": 0, "example": 1, "mentions": 1}
 _SPANNING = (
     (("rror", "ERROR"), n.ERROR),
     (("STATE",), n.STATE),
-    (("-e ", "--env ", "export ", "ENV "), n.SET_ENV),
+    (("SET ",), n.SET_OPTION),
+    (("-e ", "--env ", "export ", "ENV ", "_"), n.SET_ENV),
     ((" install ", " add ", " get ", " require ", " i "), n.INSTALL),
     (("import ", "require(", "using "), n.IMPORTS),
     (("\n[", "[mysqld", "[mariadb", "[client", "[server"), n.ASSIGNED),

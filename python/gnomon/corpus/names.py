@@ -23,11 +23,14 @@ TYPES = (
 TOKEN = re.compile(
     r"(?P<symbol>\b(?:ER|CR|EE|WARN|HA_ERR)_[A-Z][A-Z0-9_]*[A-Z0-9]\b)"
     r"|\b(?P<call>[A-Za-z_]\w*(?:(?:\.|::|->)[A-Za-z_]\w*)*)\(\)"
+    r"|\b(?P<method>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+)(?=\()"
     r"|\b(?P<exception>[A-Z][a-z0-9]+[A-Za-z0-9]{0,80}(?:Exception|Error))\b"
     r"|\b(?P<issue>(?:[Bb]ug|BUG)#?\d{3,}|CVE-\d{4}-\d{4,7}"
     r"|(?:MDEV|MENT|MCOL|CONJ|CONC|CONPY|ODBC|CONJS|R2DBC|WL)[-#]\d{1,6})\b"
     r"|(?<![\w.:/=#-])[vV]?(?P<bare>\d{1,2}\.\d{1,2}\.\d{1,3})(?![\w]|[.:/-]\d)"
     r"|(?<![\w.:/=#-])[vV]?(?P<number>\d{1,3}\.\d{1,3})(?![\w%]|[.:/-]\d)"
+    r"|\b(?:[Mm]aria[Dd][Bb]|[Mm]y[Ss][Qq][Ll]|InnoDB|XtraDB|[Pp]ercona|[Ss]erver)-"
+    r"(?P<dashed>\d{1,2}\.\d{1,2}(?:\.\d{1,3})?)(?![\w]|[./-]\w)"
     r"|\A\(?#(?P<ticket>\d{3,})\b"
     r"|\$\{?(?P<env>[A-Z][A-Z0-9_]{2,})\b"
     r"|(?<![\w-])--(?P<flag>[a-z][a-z0-9]+(?:[-_][a-z0-9]+)*)"
@@ -36,6 +39,7 @@ TOKEN = re.compile(
     r"|\b(?P<camel>[a-z]+[0-9]*[A-Z][A-Za-z0-9]*)\b"
     r"|\b(?P<pascal>[A-Z][a-z]+[0-9]*[A-Z][A-Za-z0-9]*)\b"
     r"|\b(?P<upper>[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)\b"
+    r"|\b(?P<mixed>[A-Za-z]+_[A-Za-z0-9_]*[A-Za-z0-9]|[A-Z]{2,}[a-z][A-Za-z0-9]*|[A-Z]+[a-z0-9]+[A-Z][A-Za-z0-9]*)\b"
 )
 # What spans words, each with the word that a text must have for it to be tried.
 ERROR = re.compile(
@@ -43,18 +47,23 @@ ERROR = re.compile(
     r"(?: ?\((?P<state>[0-9A-Z]{5})\))?"
 )
 STATE = re.compile(r"\bSQL[- ]?STATE:?[ ='\"(\[]{1,3}(?P<sqlstate>[0-9A-Z]{5})\b")
-SET_ENV = re.compile(r"(?:-e|--env|export|ENV) (?P<setenv>[A-Z][A-Z0-9_]{2,})\b")
+SET_ENV = re.compile(
+    r"(?:(?:-e|--env|export|ENV) |(?:^|\bsudo |\benv |\$ ))(?P<setenv>[A-Z][A-Z0-9]*_[A-Z0-9_]+)(?==)"
+    r"|(?:-e|--env|export|ENV) (?P<exported>[A-Z][A-Z0-9_]{2,})\b",
+    re.MULTILINE,
+)
 INSTALL = re.compile(
     r"\b(?:pip3?|npm|apt-get|apt|yum|dnf|zypper|brew|composer|gem|cargo|go) (?:-y )?"
     r"(?P<install>install|i|add|get|require) (?:-\S+ )*"
 )
 PRODUCT = re.compile(
     r"\b(?:MariaDB|MySQL|Percona|PHP|Java|JDK|Python|Node\.js|Go|Connector/\w+|InnoDB|Galera"
-    r"|HikariCP|[Vv]ersions?|[Rr]elease)(?: (?:Server|Community|Enterprise))* [vV]?$"
+    r"|HikariCP|Ubuntu|Debian|CentOS|RHEL|Rocky Linux|AlmaLinux|Fedora|SLES|macOS|Docker|Spring"
+    r"|[Vv]ersions?|[Rr]elease)(?: (?:Server|Community|Enterprise))* [vV]?$"
 )
 BUG_WORD = re.compile(r"\b(?:[Bb]ug|BUG|[Ii]ssue|[Ff]ixe[sd]|[Mm]erged) \(?#?$")
 # An install command's names, and statements that import.
-PACKAGE_WORDS = re.compile(r"[ ]?(?P<name>[@A-Za-z][\w./@-]*)(?=[ \n]|$|==|>=)")
+PACKAGE_WORDS = re.compile(r"[ ]?(?P<name>[@A-Za-z][\w./@-]*\w)(?=[\s,;)`'\"\\]|\.(?:\s|$)|$|==|>=)")
 IMPORTS = re.compile(
     r"^[ \t]*(?:from (?P<from>[\w.]+) import\b|import (?P<import>[a-z][\w]*(?:\.[\w*]+)*);?\s*$"
     r"|.{0,60}\brequire\(['\"](?P<require>[^'\"\n]+)['\"]\)|import .{0,80} from ['\"](?P<es>[^'\"\n]+)['\"]"
@@ -64,13 +73,36 @@ IMPORTS = re.compile(
 ASSIGNED = re.compile(r"^[ \t]*(?P<assigned>[a-zA-Z][\w-]{0,80}[A-Za-z0-9])[ ]?=(?!=)", re.MULTILINE)
 OPTION_NOUN = re.compile(
     r"[`'\"]?,? ?(?:(?:system|server|session|status|global|client|connection|config(?:uration)?|command[- ]line"
-    r"|startup|string|dynamic|driver|pool|SQL) )*(?:variable|option|parameter|propert(?:y|ies)|setting)s?\b",
+    r"|startup|string|dynamic|driver|pool|SQL|table) )*(?:variable|option|parameter|propert(?:y|ies)|setting)s?\b"
+    r"|[`'\"]? (?:(?:is|was|are|were|be|not) )*(?:set to|enabled|disabled|defaults? to)\b"
 )
 NOUN_BEFORE = re.compile(
     r"\b(?:variable|option|parameter|propert(?:y|ies)|setting)s?(?:,? (?:is|are|named|called|of))?[ :]*[`'\"(]?$"
+    r"|\b(?:[Ss]et(?:ting|s)?|[Ee]nabl(?:e|es|ing)|[Dd]isabl(?:e|es|ing)|[Ii]ncreas(?:e|ing)|[Dd]ecreas(?:e|ing))"
+    r"(?: the)? [`'\"]?$"
+    r"|\bvalues? (?:of|for) (?:the )?[`'\"]?$"
 )
+# Where a link leads says what its text names.
+OPTION_LINK = re.compile(r"(?:variable|option|parameter|setting|propert)[\w-]*(?:/|\.md|\.html|#|$)", re.I)
+FUNCTION_LINK = re.compile(r"functions?/(?:[^#]*/)?[\w.-]*(?:#|$)", re.I)
+ERROR_NOUN = re.compile(r"[`'\"]? (?:error|exception|warning)s?\b")
 CLASS_BEFORE = re.compile(
     r"\b(?:class|interface|exception|enum|new|extends|implements|throws?|catch \()[ ]?[`'\"]?$"
+)
+FUNCTION_NOUN = re.compile(r"[`'\"\]]?(?:\(\))? (?:function|method|procedure|constructor|UDF)s?\b")
+PACKAGE_BEFORE = re.compile(r"\b(?:namespace|package|module)[ ]?[`'\"\[]?$")
+# What is called like this in SQL is a table or a key, not a function.
+NOT_CALLED = re.compile(
+    r"(?:\b(?:INTO|TABLE|REFERENCES|EXISTS|INDEX|KEY|ON|UPDATE|FROM|JOIN|VIEW|TYPE|PARTITION) |['\"@.])$", re.I
+)
+SET_OPTION = re.compile(
+    r"(?:^|; ?|\bSTATEMENT )[ \t]*SET (?:(?:GLOBAL|SESSION|PERSIST|LOCAL|STATEMENT) )?(?P<set>[a-z][a-z0-9]*(?:_[a-z0-9]+)*)[ ]?=",
+    re.MULTILINE,
+)
+CLASS_END = re.compile(
+    r"(?:Client|Factory|Connection|Command|Reader|Writer|Manager|Builder|Handler|Provider|Adapter|Pool"
+    r"|Driver|Listener|Context|Session|Service|Impl|Statement|Transaction|Policy|Interface|ResultSet|Iterator"
+    r"|Callback|Interceptor|Visitor|Parser|Template|Repository|Exception|Error)$"
 )
 OPTION_PLACE = re.compile(
     r"\b(?:variables|options|parameters|properties|settings|configuration|flags)\b", re.I

@@ -136,9 +136,13 @@ class Relations:
             return
         seen: set[tuple[str, str]] = set()
         for mention in self.mentions:
-            if mention.role != "defines" or mention.type == "parameter":
+            if mention.role != "defines":
                 continue
             key = key_of(mention.type, mention.name)
+            if mention.type == "parameter":
+                owner = key_of("function", mention.name.rpartition(".")[0])
+                yield Edge("parameter-of", key, owner, mention.start, mention.end)
+                continue
             node = f"section:{self.sections[self.section_at(mention.start)].id}"
             if (node, key) not in seen:
                 seen.add((node, key))
