@@ -11,7 +11,9 @@ SUB = "\x1a"  # stands for a byte that is not UTF-8
 SLACK = 400  # a heading that stays with an atom of the full size
 
 
-def check(raw: bytes, path: str, kind: str | None = None, limits: Limits | None = None) -> ProcessedDocument:
+def check(
+    raw: bytes, path: str, kind: str | None = None, limits: Limits | None = None
+) -> ProcessedDocument:
     """Processes `raw` and checks all invariants; returns the result."""
     done = process_document(raw, "test", kind, path=path, limits=limits)
     check_sections(raw, done)

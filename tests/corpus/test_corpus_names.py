@@ -43,7 +43,9 @@ def score(labels: list[dict[str, Any]], top: Path | None) -> tuple[float, float,
             found = found_names(raw, label["path"], (0, len(raw)))
         else:
             assert top is not None
-            found = found_names((top / label["path"]).read_bytes(), label["path"], tuple(label["span"]))
+            found = found_names(
+                (top / label["path"]).read_bytes(), label["path"], tuple(label["span"])
+            )
         wanted = wanted_names(label)
         right += len(found & wanted)
         extra += len(found - wanted)

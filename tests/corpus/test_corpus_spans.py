@@ -30,14 +30,18 @@ PIECES = st.one_of(
     st.sampled_from([fragment.encode() for fragment in FRAGMENTS]),
     st.sampled_from(BYTES),
     st.text(max_size=12).map(lambda text: text.encode("utf-8", "surrogatepass")),
-    st.sampled_from([b"long words " * 40, b"x" * 500, b"| a | b |\n" * 60, "長い文。".encode() * 50]),
+    st.sampled_from(
+        [b"long words " * 40, b"x" * 500, b"| a | b |\n" * 60, "長い文。".encode() * 50]
+    ),
 )
 DOCUMENTS = st.tuples(st.lists(PIECES, max_size=24), st.booleans()).map(
     lambda made: b"".join(made[0]).replace(b"\n", b"\r\n" if made[1] else b"\n")
 )
 
 
-@given(DOCUMENTS, st.sampled_from(sorted(PARSERS)), st.sampled_from([(1600, 3200), (60, 90), (7, 7)]))
+@given(
+    DOCUMENTS, st.sampled_from(sorted(PARSERS)), st.sampled_from([(1600, 3200), (60, 90), (7, 7)])
+)
 @example(b"", "markdown", (1600, 3200))
 @example(b"\xef\xbb\xbf# H", "markdown", (1600, 3200))
 @example(b"```\nnever closed", "markdown", (7, 7))
@@ -56,7 +60,7 @@ def test_other_encodings_keep_their_own_offsets(words: str, encoding: str) -> No
     raw = (mark + words).encode(encoding)
     done = check(raw, "a.md")
     assert done.chunks[0].text.startswith("max_size")
-    begin, end = next(e for e in done.chunks[:1])  if False else done.chunks[0].span
+    begin, end = next(e for e in done.chunks[:1]) if False else done.chunks[0].span
     assert raw[begin:end]
 
 
@@ -87,7 +91,11 @@ def fences(raw: bytes) -> list[tuple[int, int]]:
     found, opened, at = [], None, 0
     for line in raw.splitlines(keepends=True):
         mark = re.match(rb" {0,3}(`{3,}|~{3,})", line)
-        if mark and opened is None and (b"`" not in line[mark.end() :] or line[mark.start(1) : mark.start(1) + 1] == b"~"):
+        if (
+            mark
+            and opened is None
+            and (b"`" not in line[mark.end() :] or line[mark.start(1) : mark.start(1) + 1] == b"~")
+        ):
             opened = at, mark[1]
         elif mark and opened and mark[1].startswith(opened[1]) and not line[mark.end() :].strip():
             found.append((opened[0], at + len(line)))
@@ -102,7 +110,11 @@ def test_every_file_of_the_corpus(shared: Path) -> None:
     files = list(walk_sources(top, coverage))
     assert coverage.taken == len(files) > 5000
     assert coverage.left_out == []
-    picked = [found for number, found in enumerate(files) if number % 12 == 0 or not found.path.endswith(".md")]
+    picked = [
+        found
+        for number, found in enumerate(files)
+        if number % 12 == 0 or not found.path.endswith(".md")
+    ]
     split_fences = []
     for found in picked:
         raw = Path(found.place).read_bytes()
@@ -112,7 +124,10 @@ def test_every_file_of_the_corpus(shared: Path) -> None:
             cuts = [chunk.span[0] for chunk in done.chunks]
             whole = [f for f in fences(raw) if f[1] - f[0] <= 3200]
             split_fences += [
-                (found.path, cut, fence) for fence in whole for cut in cuts if fence[0] < cut < fence[1]
+                (found.path, cut, fence)
+                for fence in whole
+                for cut in cuts
+                if fence[0] < cut < fence[1]
             ]
             rows = [m.span() for m in re.finditer(rb"^\|[^\n]*\n", raw, re.MULTILINE)]
             inside = {cut for cut in cuts for a, b in rows if a < cut < b and b - a <= 3200}

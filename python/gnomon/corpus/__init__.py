@@ -1,4 +1,5 @@
-"""The corpus that an agent can interact with: documents in, sections, chunks, names and relations out.
+"""The corpus that an agent can interact with: documents in, sections, chunks, names and relations
+out.
 
 This package is the only place that may know both the search half and `gnomon.agent`. It needs the
 extra: ``pip install 'gnomon[corpus]'``.

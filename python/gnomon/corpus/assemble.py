@@ -2,15 +2,16 @@
 
 Chunks never cross a heading. Atoms are packed up to `target` bytes; one atom up to `limit` bytes
 stays whole. What is longer is cut, and each part but the first is marked as continued: code at line
-ends, everything else (and a line of code that is too long) where `gnomon.passages` would cut it: at a
-blank line, a sentence, a line, white space, and never inside a user-perceived character. A heading
-stays with the atom behind it where both fit into `limit`.
+ends, everything else (and a line of code that is too long) where `gnomon.passages` would cut it: at
+a blank line, a sentence, a line, white space, and never inside a user-perceived character. A
+heading stays with the atom behind it where both fit into `limit`.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from ..passages import is_boundary, spans
@@ -81,26 +82,26 @@ def cut_sections(parsed: Parsed, doc_id: str) -> list[SectionDraft]:
     seen: dict[tuple[str, ...], int] = {}
     stack: list[tuple[int, int]] = []  # level, index
     extents = [size] * len(opens)
-    for i, (heading, _, _) in enumerate(opens):
-        level = heading.level if heading else 0
+    for i, (opening, _, _) in enumerate(opens):
+        level = opening.level if opening else 0
         while stack and stack[-1][0] >= level:
             extents[stack.pop()[1]] = opens[i][1]
         stack.append((level, i))
     stack = []
-    for i, (heading, start, first) in enumerate(opens):
+    for i, (opening, start, first) in enumerate(opens):
         end = opens[i + 1][1] if i + 1 < len(opens) else size
         after = opens[i + 1][2] if i + 1 < len(opens) else len(atoms)
-        level = heading.level if heading else 0
+        level = opening.level if opening else 0
         while stack and stack[-1][0] >= level:
             stack.pop()
         parent = stack[-1][1] if stack else -1
         above = drafts[parent].path if parent >= 0 else ()
-        path = (*above, heading.title) if heading else ()
+        path = (*above, opening.title) if opening else ()
         stack.append((level, i))
         count = seen[path] = seen.get(path, -1) + 1
         ident = section_id(doc_id, path, count)
         drafts.append(
-            SectionDraft(ident, heading, path, parent, start, end, extents[i], first, after)
+            SectionDraft(ident, opening, path, parent, start, end, extents[i], first, after)
         )
     return drafts
 
@@ -138,6 +139,7 @@ def _cut(
     start, end = span
     if end <= start:
         return []
+    marks: list[int] | None
     if parsed.verbatim or first == after:
         text, marks = parsed.data[start:end].decode("utf-8"), None
         if first == after and not parsed.verbatim:  # nothing in it shows
@@ -225,7 +227,7 @@ def _split(draft: Draft, places: list[int]) -> list[Draft]:
                 text=text[begin - draft.start : stop - draft.start].decode("utf-8"),
                 continued=begin > draft.start,
             )
-            for begin, stop in zip(cuts, cuts[1:], strict=False)
+            for begin, stop in pairwise(cuts)
         ]
     parts: list[Draft] = []
     text, raw, shown = draft.text.encode("utf-8"), draft.start, 0

@@ -6,7 +6,7 @@ others are read by `gnomon.corpus.parse_code`.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 from .grammars import parser_for
@@ -101,7 +101,7 @@ COMMENTS = frozenset({"comment", "line_comment", "block_comment"})
 WRAPPERS = frozenset({"decorated_definition", "export_statement", "type_declaration"})
 
 
-@lru_cache(maxsize=None)
+@cache
 def query_for(language: str) -> Any:
     """The compiled query of a language."""
     import tree_sitter

@@ -1,17 +1,19 @@
 """The hook for an extractor that is not deterministic, such as a language model.
 
-It sees a document's chunks and returns claims; a claim counts only if the words it quotes stand in the
-text of the chunk that it names. What counts is added to the document's entities and relations with
-``origin="model:NAME"``, so that it can be told apart, filtered and removed.
+It sees a document's chunks and returns claims; a claim counts only if the words it quotes stand in
+the text of the chunk that it names. What counts is added to the document's entities and relations
+with ``origin="model:NAME"``, so that it can be told apart, filtered and removed.
 
 >>> from gnomon.corpus import process_document
 >>> class Toy:
 ...     name = "toy"
 ...     def __call__(self, document, chunks):
-...         return [Claim(chunks[0].id, "engine", "InnoDB", "InnoDB"), Claim(chunks[0].id, "engine", "X", "X")]
+...         return [Claim(chunks[0].id, "engine", name, name) for name in ("InnoDB", "X")]
 >>> done = process_document(b"Use InnoDB.", "docs", path="a.txt", extractor=Toy())
->>> done.entities[0].evidence, done.report.problems
-((Evidence(chunk_id='...', start=4, end=10, role='mentions', origin='model:toy'),), ["toy: 'X' does not stand in the chunk it names"])
+>>> done.entities[0].key, done.entities[0].evidence[0].start, done.entities[0].evidence[0].origin
+('engine:innodb', 4, 'model:toy')
+>>> done.report.problems
+["toy: 'X' does not stand in the chunk it names"]
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ from .rawmap import locate
 
 
 class Claim(NamedTuple):
-    """An entity, or with `target` a relation of type `type` from `name` to `target` (keys of nodes).
+    """An entity, or with `target` a relation of type `type` from `name` to `target` (keys of
+    nodes).
 
     `quote` are the words of the chunk that show it.
     """

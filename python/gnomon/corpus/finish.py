@@ -10,7 +10,7 @@ from .assemble import Draft, SectionDraft
 from .builder import Atom, Edge, Parsed
 from .mentions import Mention
 from .model import Block, Chunk, Document, Entity, Evidence, ProcessedDocument, Relation, Section
-from .names import key_of, normalise
+from .names import normalise
 from .rawmap import COPIED, pack
 from .source_text import SourceText
 
@@ -29,7 +29,7 @@ def finish(
 ) -> ProcessedDocument:
     """The public form of what the parsers found."""
     bounds = sorted({0, *(draft.start for draft in drafts), *(draft.end for draft in drafts)})
-    raw_bounds, char_bounds = text.offsets(bounds)
+    _, char_bounds = text.offsets(bounds)
     chars = dict(zip(bounds, char_bounds, strict=True))
     raw: Raw = _identity
     if not text.same_offsets:
@@ -174,7 +174,8 @@ def _blocks(atoms: Sequence[Atom], draft: Draft, raw: Raw) -> tuple[tuple[Block,
             sizes[kind] = sizes.get(kind, 0) + stop - begin
         if index < after:
             kind, info, begin = atom.kind, atom.info, stop
-    del_heading = len(sizes) > 1 and sizes.pop("heading", 0)
+    if len(sizes) > 1:
+        sizes.pop("heading", None)
     return tuple(blocks), max(sizes, key=sizes.__getitem__) if sizes else "prose"
 
 
@@ -209,8 +210,6 @@ class _Proof:
         if index < 0 or not self.ids:
             return None
         end = max(min(end, self.ends[index]), start)  # what crosses chunks counts for the first
-        if self.raw is not _identity and end == self.ends[index]:
-            return Evidence(self.ids[index], self.raw(start), self.raw(end), role)
         return Evidence(self.ids[index], self.raw(start), self.raw(end), role)
 
 
@@ -234,6 +233,3 @@ def _relations(edges: Sequence[Edge], proof: _Proof) -> tuple[Relation, ...]:
         if evidence is not None:
             found.setdefault((kind, source, target), {})[evidence] = None
     return tuple(Relation(*edge, tuple(evidence)) for edge, evidence in sorted(found.items()))
-
-
-__all__ = ["finish", "key_of"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 # language -> (module, function that gives the grammar)
@@ -19,7 +19,7 @@ GRAMMARS = {
 }
 
 
-@lru_cache(maxsize=None)
+@cache
 def parser_for(language: str) -> Any:
     """The parser of a language.
 

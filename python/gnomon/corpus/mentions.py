@@ -1,8 +1,8 @@
 """Finds the names in a document: where they stand, what they are, and whether they are defined.
 
 Everything is deterministic and every mention has its raw bytes. Names come from the parser (code,
-properties, reStructuredText roles), from headings, from tables whose header says what a column holds,
-and from patterns over the rendered text (`gnomon.corpus.names`).
+properties, reStructuredText roles), from headings, from tables whose header says what a column
+holds, and from patterns over the rendered text (`gnomon.corpus.names`).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from . import names as n
 from .assemble import Draft, SectionDraft
 from .builder import Parsed
 from .rawmap import locate_many, pack
+from .words import hits_of, in_bytes
 
 
 class Mention(NamedTuple):
@@ -39,7 +40,8 @@ class Row(NamedTuple):
 
 
 _HEAD_WORD = re.compile(
-    r"code|errno|sqlstate|symbol|error|option|parameter|variable|propert|setting|flag|name|function|method|class",
+    r"code|errno|sqlstate|symbol|error|option|parameter|variable|propert|setting|flag|name"
+    r"|function|method|class",
     re.I,
 )
 _CELL_IDENTIFIER = re.compile(
@@ -63,6 +65,7 @@ class Finder:
         self.drafts = drafts
         self.found: list[Mention] = []
         self.starts = [atom.start for atom in parsed.atoms]
+        self.section_starts = [section.start for section in sections]
         self.code_starts = [start for start, _ in parsed.codes]
         self.links = sorted(parsed.links, key=lambda link: link.start)
         self.link_starts = [link.start for link in self.links]
@@ -226,7 +229,7 @@ class Finder:
 
     def _function_above(self, atom: int) -> str:
         """The function that the section of a table, or one above it, is about; "" for none."""
-        index = bisect_right([s.start for s in self.sections], self.starts[atom]) - 1
+        index = bisect_right(self.section_starts, self.starts[atom]) - 1
         while index >= 0:
             known = self.defined.get(index)
             if known is not None:
@@ -235,7 +238,9 @@ class Finder:
         return ""
 
     def _alias_cell(self, row: Row) -> None:
-        """A first cell like "SSL Mode, SslMode": the name without spaces, and its other spellings."""
+        """A first cell like "SSL Mode, SslMode": the name without spaces, and its other"
+        " spellings.
+        """
         words = [m.span() for m in re.finditer(r"[^,\s][^,\n]*[^,\s]", row.text)]
         words = [(a, b) for a, b in words if _SPELLING.fullmatch(row.text[a:b])]
         main = next((i for i, (a, b) in enumerate(words) if _WORD.fullmatch(row.text[a:b])), None)
@@ -256,18 +261,20 @@ class Finder:
         if not re.search(r"\bname\b", row.title):
             return False
         place = self.starts[row.atom]
-        index = bisect_right([s.start for s in self.sections], place) - 1
+        index = bisect_right(self.section_starts, place) - 1
         return self.option_sections[index]
 
     # --- text ---
 
     def _chunk(self, draft: Draft) -> None:
         text = draft.text
-        hits = _hits(text)
+        hits = hits_of(text)
         if not hits:
             return
         places = self._chunk_places(draft, [(hit[0], hit[1]) for hit in hits])
-        about_env = any(hit[2] in ("upper", "env") for hit in hits) and bool(n.ENV_PLACE.search(text))
+        about_env = any(hit[2] in ("upper", "env") for hit in hits) and bool(
+            n.ENV_PLACE.search(text)
+        )
         for (begin, end, group), (start, stop) in zip(hits, places, strict=True):
             code = self.kind_at(start) == "code"
             kind = _FIXED.get(group)
@@ -311,7 +318,11 @@ class Finder:
             return ""
         if code or group == "method":
             called = text[end : end + 1] == "("
-            return "function" if called and not n.NOT_CALLED.search(text[max(begin - 14, 0) : begin]) else ""
+            return (
+                "function"
+                if called and not n.NOT_CALLED.search(text[max(begin - 14, 0) : begin])
+                else ""
+            )
         before = text[max(begin - 16, 0) : begin]
         if group != "upper" and n.FUNCTION_NOUN.match(text, end):
             return "function"
@@ -379,92 +390,19 @@ class Finder:
         return sorted(best.values(), key=lambda m: (m.start, m.end))
 
 
-# Words repeat: what a word holds is found once. Cleared when it grows beyond _KNOWN_MAX words.
-_known: dict[str, tuple[tuple[int, int, str], ...]] = {}
-_KNOWN_MAX = 200_000
-
-
-def _word_hits(word: str) -> tuple[tuple[int, int, str], ...]:
-    """The tokens in a word as (start, end, group)."""
-    hits = tuple((*m.span(m.lastgroup or 0), m.lastgroup or "") for m in n.TOKEN.finditer(word))
-    if len(word) <= 80:
-        if len(_known) >= _KNOWN_MAX:
-            _known.clear()
-        _known[word] = hits
-    return hits
-
-
-def _hits(text: str) -> list[tuple[int, int, str]]:
-    """The tokens of a text as (start, end, group), in order."""
-    known = _known
-    words = set(text.split())
-    found: set[tuple[int, int, str]] = set()
-    for word in words:
-        hits = known.get(word)
-        if hits is None:
-            hits = _word_hits(word)
-        if hits:
-            at, size = text.find(word), len(word)
-            while at >= 0:
-                if _stands(text, at, size):
-                    for begin, end, group in hits:
-                        found.add((at + begin, at + end, group))
-                at = text.find(word, at + size)
-    for needles, pattern in _SPANNING:
-        if any(needle in text for needle in needles):
-            for match in pattern.finditer(text):
-                for group, (begin, end) in zip(
-                    match.groupdict(), match.regs[1:], strict=True
-                ):
-                    if begin >= 0:
-                        found.add((begin, end, group))
-    return sorted(found)
-
-
-def _stands(text: str, at: int, size: int) -> bool:
-    """Whether the word found at a place is a whole one."""
-    before, after = text[at - 1 : at], text[at + size : at + size + 1]
-    return (not before or before.isspace()) and (not after or after.isspace())
-
-
-def in_bytes(text: str, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Character spans, whose starts rise, as spans of bytes in UTF-8."""
-    if text.isascii():
-        return spans
-    found, at, size = [], 0, 0
-    for begin, end in spans:
-        if begin >= at:
-            size += len(text[at:begin].encode("utf-8", "surrogatepass"))
-        else:
-            size = len(text[:begin].encode("utf-8", "surrogatepass"))
-        at = begin
-        found.append((size, size + len(text[begin:end].encode("utf-8", "surrogatepass"))))
-    return found
-
-
 _OPTION_NOUNS = frozenset({"option", "parameter", "property", "setting", "variable"})
 _NOUNS = _OPTION_NOUNS | frozenset(
     {"class", "exception", "interface", "enum", "method", "function", "constructor"}
 )
 _FIXED = {
     "symbol": "error_symbol", "call": "function", "exception": "class", "issue": "issue",
-    "error": "error_code", "sqlstate": "sqlstate", "state": "sqlstate", "bare": "version", "dashed": "version",
-    "setenv": "env_var", "exported": "env_var", "flag": "option", "atvar": "option", "install": "",
-    "set": "option", "import": "package", "from": "package", "require": "package", "es": "package", "using": "package",
+    "error": "error_code", "sqlstate": "sqlstate", "state": "sqlstate",
+    "bare": "version", "dashed": "version", "setenv": "env_var", "exported": "env_var",
+    "flag": "option", "atvar": "option", "set": "option", "install": "",
+    "import": "package", "from": "package", "require": "package", "es": "package",
+    "using": "package",
 }  # fmt: skip
 _ORDER = {"defines": 0, "example": 1, "mentions": 1}
-
-
-# Patterns that span words, with what a text must hold for them to match.
-_SPANNING = (
-    (("rror", "ERROR"), n.ERROR),
-    (("STATE",), n.STATE),
-    (("SET ",), n.SET_OPTION),
-    (("-e ", "--env ", "export ", "ENV ", "_"), n.SET_ENV),
-    ((" install ", " add ", " get ", " require ", " i "), n.INSTALL),
-    (("import ", "require(", "using "), n.IMPORTS),
-    (("\n[", "[mysqld", "[mariadb", "[client", "[server"), n.ASSIGNED),
-)
 
 
 def _rank(mention: Mention) -> tuple[int, int]:
@@ -475,7 +413,9 @@ def _rank(mention: Mention) -> tuple[int, int]:
 
 
 def _ini(text: str, place: int) -> bool:
-    """Whether the line stands under an ini section or is an assignment without spaces in lower case."""
+    """Whether the line stands under an ini section or is an assignment without spaces in"
+    " lower case.
+    """
     before = text.rfind("\n[", 0, place)
     return before >= 0 or text.startswith("[")
 

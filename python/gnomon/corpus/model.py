@@ -98,11 +98,11 @@ class Block(msgspec.Struct, frozen=True, omit_defaults=True, array_like=True):
 class Chunk(msgspec.Struct, frozen=True, omit_defaults=True):
     """A leaf of the section tree.
 
-    `span`, `chars` and `lines` (1-based, both ends included) place it; the chunks of a document tile
-    it. `text` is what a reader sees; `raw_map` says which raw bytes each part of it came from (see
-    `gnomon.corpus.rawmap`; empty: the text is the raw bytes). `kind` is the kind of most of its
-    bytes. `continued` marks a chunk that begins inside a block too long for one chunk; `header` is
-    the span of the header row of the table that it continues.
+    `span`, `chars` and `lines` (1-based, both ends included) place it; the chunks of a document
+    tile it. `text` is what a reader sees; `raw_map` says which raw bytes each part of it came from
+    (see `gnomon.corpus.rawmap`; empty: the text is the raw bytes). `kind` is the kind of most of
+    its bytes. `continued` marks a chunk that begins inside a block too long for one chunk; `header`
+    is the span of the header row of the table that it continues.
     """
 
     id: str
@@ -135,7 +135,9 @@ class Evidence(msgspec.Struct, frozen=True, omit_defaults=True, array_like=True)
 
 
 class Entity(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A thing that the document names; `key` is ``type:normalised`` and the same in all documents."""
+    """A thing that the document names; `key` is ``type:normalised`` and the same in all"
+    " documents.
+    """
 
     type: str
     name: str

@@ -1,15 +1,15 @@
-"""Source code by tree-sitter: classes, functions and methods are sections; the text is shown as is.
+r"""Source code by tree-sitter: classes, functions and methods are sections, shown as they are.
 
-A definition begins at its comments, decorators and annotations. What stands between definitions is a
-section of its own, titled ``(module)`` or ``(body of NAME)``. Blank lines part atoms, so chunks break
-there first. Other languages are parsed by `parse_other`: blocks of lines, no sections.
+A definition begins at its comments, decorators and annotations. What stands between definitions is
+a section of its own, titled ``(module)`` or ``(body of NAME)``. Blank lines part atoms, so chunks
+break there first. Other languages are parsed by `parse_other`: blocks of lines, no sections.
 
->>> source = b"class A(B):\\n    def f(self, x):\\n        g(x)\\n"
+>>> source = b"class A(B):\n    def f(self, x):\n        g(x)\n"
 >>> parsed = parse_code(source, "python")
 >>> [(h.level, h.title) for h in parsed.headings]
 [(1, 'A'), (2, 'A.f')]
->>> [(e.type, e.source, e.target) for e in parsed.edges][:3]
-[('inherits', 'class:A', 'class:B'), ('defines', 'class:A', 'function:A.f'), ('parameter-of', 'parameter:A.f.x', 'function:A.f')]
+>>> [(e.type, e.source, e.target) for e in parsed.edges][:2]
+[('inherits', 'class:A', 'class:B'), ('defines', 'class:A', 'function:A.f')]
 """
 
 from __future__ import annotations
@@ -177,6 +177,8 @@ class _Facts:
         self.parsed = parsed
         self.definitions = definitions
         self.captures = captures
+        # Go exports functions in capitals; elsewhere a capital word that is called is a class.
+        self.types_are_called = parsed.language not in ("go", "c")
         self.by_word: dict[str, list[_Definition]] = {}
         for definition in definitions:
             self.by_word.setdefault(definition.name.rsplit(".", 1)[-1], []).append(definition)
@@ -295,12 +297,18 @@ class _Facts:
             while stack and stack[-1].end <= node.start_byte:
                 stack.pop()
             word = self._simple(node)
-            is_type = capture == "call" and word[:1].isupper() and word not in self.by_word
+            is_type = (
+                capture == "call"
+                and self.types_are_called
+                and word[:1].isupper()
+                and word not in self.by_word
+            )
             target_kind = "class" if is_type else kind
             targets = [d for d in self.by_word.get(word, []) if capture == "call" or d.kind == kind]
             known = targets[0] if len(targets) == 1 else None
             target = f"{known.kind}:{known.name}" if known else f"{target_kind}:{word}"
-            self._name(*target.split(":", 1), node)
+            found, _, full = target.partition(":")
+            self._name(found, full, node)
             owner = next((d for d in reversed(stack) if d.end > node.start_byte), None)
             if owner is not None:
                 self._edge(relation, f"{owner.kind}:{owner.name}", target, node)

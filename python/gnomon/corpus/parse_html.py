@@ -24,9 +24,9 @@ _ATTRIBUTE = re.compile(rb"([A-Za-z_:][\w:.-]*)\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|
 _SPACES = re.compile(rb"[ \t\r\n\f]{2,}|[\t\r\n\f]")
 _QUOTE = re.compile(rb"=\s*([\"'])|>")
 _BLOCKS = frozenset(
-    b"""address article aside blockquote body caption dd details dialog div dl dt fieldset figcaption
-    figure footer form head header hr html legend li main nav ol optgroup option p pre section select
-    summary table tbody tfoot thead title tr ul""".split()
+    b"""address article aside blockquote body caption dd details dialog div dl dt fieldset
+    figcaption figure footer form head header hr html legend li main nav ol optgroup option p pre
+    section select summary table tbody tfoot thead title tr ul""".split()
 )
 _HIDDEN = {
     name: re.compile(rb"</" + name + rb"(?=[\s/>])", re.IGNORECASE)

@@ -1,12 +1,12 @@
-"""Markdown by pyromark (pulldown-cmark), which gives every event with its byte range.
+r"""Markdown by pyromark (pulldown-cmark), which gives every event with its byte range.
 
 Beside CommonMark: tables, strikethrough, task lists, footnotes; front matter between ``---`` or
 ``+++``; lines of GitBook and Hugo tags (``{% hint %}``, ``{{< note >}}``), of which only a title is
 shown; MDX imports and comments, which show nothing; HTML blocks, read like HTML pages.
 
->>> parsed = parse_markdown(rb"# The `max\\_allowed` &lt; b" + b"\\n\\n- one\\n- two\\n")
+>>> parsed = parse_markdown(rb"# The `max\_allowed` &lt; b" + b"\n\n- one\n- two\n")
 >>> [parsed.text_of(i) for i in range(len(parsed.atoms))], parsed.headings[0].level
-(['The max\\\\_allowed < b', 'one', 'two'], 1)
+(['The max\\_allowed < b', 'one', 'two'], 1)
 """
 
 from __future__ import annotations

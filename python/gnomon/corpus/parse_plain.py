@@ -1,10 +1,11 @@
-"""Plain text and change logs: paragraphs are atoms, version lines and underlined lines are headings.
+r"""Plain text and change logs: paragraphs are atoms, version lines and underlined lines are
+headings.
 
 The text is shown as it is. A version line names a release ("Version 9.1.0", "10-19-15 - Version
 6.0.1", "Changes in 6.0.0", "v8.0.31", "5.1.4 (2012-03-01)"); it opens a section when at least two
 lines of the document look like it. It stands under the last underlined heading.
 
->>> data = b"Changes\\n=======\\n\\nVersion 9.1.0\\n\\n- Fix A.\\n\\nVersion 9.0.0\\n\\n- Fix B.\\n"
+>>> data = b"Changes\n=======\n\nVersion 9.1.0\n\n- Fix A.\n\nVersion 9.0.0\n\n- Fix B.\n"
 >>> [(h.level, h.title) for h in parse_plain(data).headings]
 [(1, 'Changes'), (3, 'Version 9.1.0'), (3, 'Version 9.0.0')]
 """

@@ -1,8 +1,8 @@
 r"""Records as JSON lines: questions with answers, issues with comments. One record is one section.
 
 The strings of a record are shown without their JSON escapes, each under its field; a string with
-HTML or Markdown is shown as written. Numbers and identifiers become metadata of the text. A line that
-is no JSON object is an atom of plain text and a problem.
+HTML or Markdown is shown as written. Numbers and identifiers become metadata of the text. A line
+that is no JSON object is an atom of plain text and a problem.
 
 >>> line = b'{"title": "Why?", "body": "First \\"a\\".\\nThen b.", "score": 3}\n'
 >>> parsed = parse_records(line)

@@ -1,9 +1,9 @@
-"""reStructuredText by tree-sitter-rst: blocks by their byte places, inline markup by one pattern.
+r"""reStructuredText by tree-sitter-rst: blocks by their byte places, inline markup by one pattern.
 
 Sections follow the order in which adornments first appear, as in docutils. Comments show nothing;
 directives show their arguments and content; code blocks, literal blocks and doctests are code.
 
->>> parsed = parse_rst(b"Title\\n=====\\n\\nSee ``x_y`` and :func:`f <m.f>`::\\n\\n   code\\n")
+>>> parsed = parse_rst(b"Title\n=====\n\nSee ``x_y`` and :func:`f <m.f>`::\n\n   code\n")
 >>> [parsed.text_of(i) for i in range(len(parsed.atoms))]
 ['Title', 'See x_y and f:', 'code']
 """
@@ -19,7 +19,8 @@ from .grammars import parser_for
 _INLINE = re.compile(
     rb"``(?P<literal>[^\n]+?(?:\n[^\n]+?)?)``"
     rb"|(?::(?P<role>[\w:+.-]+):)?`(?P<text>[^`<\\]+?)(?P<target>\s*<(?P<url>[^>`\n]+)>)?`(?P<tail>_{0,2})"
-    rb"|\*\*(?P<strong>[^*\n]+)\*\*|(?<![\w*])\*(?P<em>[^*\n]+)\*(?!\w)|(?P<double>::)(?=\s*\Z)|\\(?P<escaped>\W)"
+    rb"|\*\*(?P<strong>[^*\n]+)\*\*|(?<![\w*])\*(?P<em>[^*\n]+)\*(?!\w)"
+    rb"|(?P<double>::)(?=\s*\Z)|\\(?P<escaped>\W)"
 )
 _INDENT = re.compile(rb"\n[ \t]+")
 _CODE = {"code-block", "code", "sourcecode", "highlight", "parsed-literal", "literalinclude"}
@@ -30,10 +31,11 @@ _ROLES = {
     "envvar": "env_var", "option": "option", "c:func": "function",
 }  # fmt: skip
 _OBJECTS = {
-    "function": "function", "method": "function", "automethod": "function", "autofunction": "function",
-    "classmethod": "function", "staticmethod": "function", "class": "class", "autoclass": "class",
-    "exception": "class", "autoexception": "class", "module": "package", "automodule": "package",
-    "envvar": "env_var", "option": "option", "cmdoption": "option",
+    "function": "function", "method": "function", "automethod": "function",
+    "autofunction": "function", "classmethod": "function", "staticmethod": "function",
+    "class": "class", "autoclass": "class", "exception": "class", "autoexception": "class",
+    "module": "package", "automodule": "package", "envvar": "env_var", "option": "option",
+    "cmdoption": "option",
 }  # fmt: skip
 
 

@@ -1,6 +1,7 @@
 r"""From raw bytes to a processed document: parse, cut, name, relate.
 
->>> done = process_document(b"# Title\n\nSet `max_size=3`, the option, to 4.\n", "docs", path="a.md")
+>>> raw = b"# Title\n\nSet `max_size=3`, the option, to 4.\n"
+>>> done = process_document(raw, "docs", path="a.md")
 >>> done.document.title, [chunk.text for chunk in done.chunks]
 ('Title', ['Title\nSet max_size=3, the option, to 4.'])
 >>> [(entity.key, entity.evidence[0].start) for entity in done.entities]
@@ -11,15 +12,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from . import finish
-from .assemble import Limits, cut_chunks, cut_sections
-from .builder import Parsed
+from .assemble import Draft, Limits, SectionDraft, cut_chunks, cut_sections
+from .builder import Edge, Parsed
 from .detect import detect_type, title_of_path
 from .extractor import Extractor, apply_extractor
-from .mentions import Finder
+from .mentions import Finder, Mention
 from .model import Document, ProcessedDocument, Report, Source, document_id, revision_of
 from .relations import Relations
 from .source_text import SourceText
@@ -116,14 +117,14 @@ def process_document(
 ) -> ProcessedDocument:
     """Processes one document; never fails because of what is in it.
 
-    `content` is its bytes, or the path of a file. `path` is the logical path inside the source, from
-    which `type` follows unless it is given (one of `PARSERS`). `limits` bound the chunks. `facts` off
-    leaves out entities and relations. A parser that fails gives way to plain text, and
+    `content` is its bytes, or the path of a file. `path` is the logical path inside the source,
+    from which `type` follows unless it is given (one of `PARSERS`). `limits` bound the chunks.
+    `facts` off leaves out entities and relations. A parser that fails gives way to plain text, and
     `report.fallback` says why.
 
-    Raises TypeError for bytes without a `path`, ValueError for an unknown `type` and for limits that
-    are not 1 <= target <= limit, OSError when the file cannot be read, ImportError when a package of the extra
-    is missing.
+    Raises TypeError for bytes without a `path`, ValueError for an unknown `type` and for limits
+    that are not 1 <= target <= limit, OSError when the file cannot be read, ImportError when a
+    package of the extra is missing.
     """
     if isinstance(content, bytes):
         if path is None:
@@ -168,11 +169,7 @@ def process_document(
         meta=parsed.meta,
     )
     report.problems = parsed.problems
-    mentions, edges = [], []
-    if facts:
-        finder = Finder(parsed, sections, drafts)
-        mentions = finder.find()
-        edges = Relations(finder, mentions, doc_id, path).find()
+    mentions, edges = _facts(parsed, sections, drafts, document, report) if facts else ([], [])
     done = finish.finish(document, text, parsed, sections, drafts, mentions, edges, report)
     return apply_extractor(done, extractor) if extractor is not None else done
 
@@ -186,6 +183,22 @@ def _parsed(text: SourceText, kind: str, report: Report) -> Parsed:
         report.fallback = f"{kind}: {error.__class__.__name__}: {error}"[:300]
         report.parser = "plain"
         return _plain(text.work, text.start)
+
+
+def _facts(
+    parsed: Parsed,
+    sections: Sequence[SectionDraft],
+    drafts: Sequence[Draft],
+    document: Document,
+    report: Report,
+) -> tuple[list[Mention], list[Edge]]:
+    try:
+        finder = Finder(parsed, sections, drafts)
+        mentions = finder.find()
+        return mentions, Relations(finder, mentions, document.id, document.path).find()
+    except Exception as error:  # as with parsers: the document stays, and the report says so
+        report.problems.append(f"names: {error.__class__.__name__}: {error}"[:300])
+        return [], []
 
 
 def _title(parsed: Parsed, path: str) -> str:

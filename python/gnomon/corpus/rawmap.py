@@ -1,12 +1,12 @@
-"""The map from a chunk's rendered text back to its raw bytes.
+r"""The map from a chunk's rendered text back to its raw bytes.
 
 A map is a run of triples (skip, length, width): `skip` raw bytes that show nothing, then `length`
 raw bytes that became `width` bytes of the text in UTF-8. ``width == -1`` says that the bytes were
 copied as they are, so that a place inside of them has its place in the text; any other run (a
-character reference, a line break) is one piece. Packed, it is little-endian int32; an empty map says
-that the text is the raw bytes.
+character reference, a line break) is one piece. Packed, it is little-endian int32; an empty map
+says that the text is the raw bytes.
 
->>> packed = pack([2, 3, -1, 1, 8, -1])  # "**max\\_allowed": "max" and "_allowed"
+>>> packed = pack([2, 3, -1, 1, 8, -1])  # "**max\_allowed": "max" and "_allowed"
 >>> locate(packed, 0, 11), locate(packed, 3, 4)
 ((2, 14), (6, 7))
 >>> rendered_at(packed, 6)

@@ -1,8 +1,8 @@
 """Finds the relations that a document shows, each with the bytes that show it.
 
-Structure (parent, next), links (links-to, see-also), what headings and tables define, spellings of one
-thing (alias-of), releases (introduced-in), errors and what is said to cause or fix them, and names that
-stand in one chunk (co-occurs). Relations of code come from its parser.
+Structure (parent, next), links (links-to, see-also), what headings and tables define, spellings of
+one thing (alias-of), releases (introduced-in), errors and what is said to cause or fix them, and
+names that stand in one chunk (co-occurs). Relations of code come from its parser.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ _FIXES = re.compile(
 _SINCE = re.compile(
     rb"\b(?:introduced|added|available|since|as of|starting (?:with|from))\b[\s:*_|`]*"
     rb"(?:in|since|with|from|as of)?[\s*_\[(`]*"
-    rb"(?:the )?(?:mariadb|mysql|connector/\w+|version|release|server|community|enterprise|[\s\[*_])*v?$",
+    rb"(?:the )?(?:mariadb|mysql|connector/\w+|version|release|server|community|enterprise"
+    rb"|[\s\[*_])*v?$",
     re.I,
 )
 _FIX_WORD = re.compile(rb"\b(?:fix(?:ed|es)?|resolved?)\b[^\n.]{0,40}$", re.I)
@@ -53,6 +54,7 @@ class Relations:
         self.doc_id = doc_id
         self.path = path
         self.section_starts = [section.start for section in self.sections]
+        self.places = [mention.start for mention in mentions]
 
     def find(self) -> list[Edge]:
         edges: list[Edge] = []
@@ -170,18 +172,13 @@ class Relations:
         if atom < 0 or atoms[atom].kind != "table":
             return None
         end = starts[atom + 1] if atom + 1 < len(starts) else len(self.parsed.data)
-        low = bisect_right(self._places(), starts[atom] - 1)
+        low = bisect_right(self.places, starts[atom] - 1)
         for other in self.mentions[low:]:
             if other.start >= end:
                 return None
             if other.role == "defines":
                 return other
         return None
-
-    def _places(self) -> list[int]:
-        if not hasattr(self, "_mention_places"):
-            self._mention_places = [mention.start for mention in self.mentions]
-        return self._mention_places
 
     def _errors(self) -> Iterator[Edge]:
         for number, section in enumerate(self.sections):
@@ -242,7 +239,7 @@ class Relations:
         """co-occurs: pairs of names in one chunk, the most frequent ones first."""
         if self.parsed.language:
             return
-        places = self._places()
+        places = self.places
         for draft in self.drafts:
             first = bisect_right(places, draft.start - 1)
             after = bisect_right(places, draft.end - 1)

@@ -1,7 +1,7 @@
-"""Walks the folders of a source and accounts for every file: taken, or left out and why.
+r"""Walks the folders of a source and accounts for every file: taken, or left out and why.
 
 >>> import pathlib
->>> _ = pathlib.Path("a.md").write_text("# A"), pathlib.Path("b.bin").write_bytes(b"\\0\\1")
+>>> _ = pathlib.Path("a.md").write_text("# A"), pathlib.Path("b.bin").write_bytes(b"\0\1")
 >>> coverage = Coverage()
 >>> [found.path for found in walk_sources(".", coverage)], coverage.left_out
 (['a.md'], [('b.bin', 'binary', 'zero bytes among the first 8,192')])
@@ -61,8 +61,8 @@ def walk_sources(
 ) -> Iterator[FoundFile]:
     """Yields the text files under the folder `top` (or the file `top`) in sorted order.
 
-    Links are followed; a folder is walked once however many lead to it, so loops end. `hidden` takes
-    files and folders whose name begins with a dot as well. All that is not yielded stands in
+    Links are followed; a folder is walked once however many lead to it, so loops end. `hidden`
+    takes files and folders whose name begins with a dot as well. All that is not yielded stands in
     `coverage` when the walk is over.
 
     Raises FileNotFoundError when `top` does not exist, ValueError when `max_bytes` is below 1.

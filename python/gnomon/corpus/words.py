@@ -1,0 +1,81 @@
+"""Finds the tokens of a text: word by word, each different word looked at once.
+
+>>> hits_of("Set `max_size=3`, see Error 1153 (08S01)")
+[(5, 13, 'snake'), (28, 32, 'error'), (34, 39, 'state')]
+"""
+
+from __future__ import annotations
+
+from . import names as n
+
+# Patterns that span words, with what a text must hold for them to match.
+_SPANNING = (
+    (("rror", "ERROR"), n.ERROR),
+    (("STATE",), n.STATE),
+    (("SET ",), n.SET_OPTION),
+    (("-e ", "--env ", "export ", "ENV ", "_"), n.SET_ENV),
+    ((" install ", " add ", " get ", " require ", " i "), n.INSTALL),
+    (("import ", "require(", "using "), n.IMPORTS),
+    (("\n[", "[mysqld", "[mariadb", "[client", "[server"), n.ASSIGNED),
+)
+
+
+# Words repeat: what a word holds is found once. Cleared when it grows beyond _KNOWN_MAX words.
+_known: dict[str, tuple[tuple[int, int, str], ...]] = {}
+_KNOWN_MAX = 200_000
+
+
+def _word_hits(word: str) -> tuple[tuple[int, int, str], ...]:
+    """The tokens in a word as (start, end, group)."""
+    hits = tuple((*m.span(m.lastgroup or 0), m.lastgroup or "") for m in n.TOKEN.finditer(word))
+    if len(word) <= 80:
+        if len(_known) >= _KNOWN_MAX:
+            _known.clear()
+        _known[word] = hits
+    return hits
+
+
+def hits_of(text: str) -> list[tuple[int, int, str]]:
+    """The tokens of a text as (start, end, group), in order."""
+    known = _known
+    words = set(text.split())
+    found: set[tuple[int, int, str]] = set()
+    for word in words:
+        hits = known.get(word)
+        if hits is None:
+            hits = _word_hits(word)
+        if hits:
+            at, size = text.find(word), len(word)
+            while at >= 0:
+                if _stands(text, at, size):
+                    for begin, end, group in hits:
+                        found.add((at + begin, at + end, group))
+                at = text.find(word, at + size)
+    for needles, pattern in _SPANNING:
+        if any(needle in text for needle in needles):
+            for match in pattern.finditer(text):
+                for group, (begin, end) in zip(match.groupdict(), match.regs[1:], strict=True):
+                    if begin >= 0:
+                        found.add((begin, end, group))
+    return sorted(found)
+
+
+def _stands(text: str, at: int, size: int) -> bool:
+    """Whether the word found at a place is a whole one."""
+    before, after = text[at - 1 : at], text[at + size : at + size + 1]
+    return (not before or before.isspace()) and (not after or after.isspace())
+
+
+def in_bytes(text: str, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Character spans, whose starts rise, as spans of bytes in UTF-8."""
+    if text.isascii():
+        return spans
+    found, at, size = [], 0, 0
+    for begin, end in spans:
+        if begin >= at:
+            size += len(text[at:begin].encode("utf-8", "surrogatepass"))
+        else:
+            size = len(text[:begin].encode("utf-8", "surrogatepass"))
+        at = begin
+        found.append((size, size + len(text[begin:end].encode("utf-8", "surrogatepass"))))
+    return found
