@@ -22,8 +22,8 @@ TYPES = (
 # what it is. `number` needs a product before it, `ticket` the word "bug".
 TOKEN = re.compile(
     r"(?P<symbol>\b(?:ER|CR|EE|WARN|HA_ERR)_[A-Z][A-Z0-9_]*[A-Z0-9]\b)"
-    r"|\b(?P<call>[A-Za-z_]\w*(?:(?:\.|::|->)[A-Za-z_]\w*)*)\(\)"
-    r"|\b(?P<method>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+)(?=\()"
+    r"|\b(?P<call>[A-Za-z_]\w{0,80}(?:(?:\.|::|->)[A-Za-z_]\w{0,80}){0,8})\(\)"
+    r"|\b(?P<method>[A-Za-z_]\w{0,80}(?:\.[A-Za-z_]\w{0,80}){1,8})(?=\()"
     r"|\b(?P<exception>[A-Z][a-z0-9]+[A-Za-z0-9]{0,80}(?:Exception|Error))\b"
     r"|\b(?P<issue>(?:[Bb]ug|BUG)#?\d{3,}|CVE-\d{4}-\d{4,7}"
     r"|(?:MDEV|MENT|MCOL|CONJ|CONC|CONPY|ODBC|CONJS|R2DBC|WL)[-#]\d{1,6})\b"

@@ -43,7 +43,6 @@ def parse_markdown(data: bytes, start: int = 0, mdx: bool = False) -> Parsed:
         _front_matter(parsed, front, start)
     # Offsets stay what they are when what precedes the body becomes a blank line.
     text = (b" " * (body - 1) + b"\n" + data[body:] if body else data).decode("utf-8")
-    parsed.last = body
     _Reader(parsed, _skips(data, body, mdx)).read(text)
     return parsed
 
@@ -102,6 +101,8 @@ class _Reader:
         for event, span in events_with_range(text, options=options):
             if "Text" in event:
                 begin, end, words = span["start"], span["end"], event["Text"]
+                if begin < last:  # indentation inside of an HTML block, which was read whole
+                    continue
                 if skips and not self.in_code:
                     parsed.last = last
                     if self._skipped(begin):
