@@ -2,10 +2,10 @@
 
 bench_corpus.py --stage parse|process|all [--share N]
 
-`parse` is parse + render + cut into chunks, `process` adds ids, lines, characters and structs, `facts`
-adds names and relations. The texts are the Markdown files of the shared corpus (GNOMON_SHARED); with
---share N every N-th of them. One thread, process time, minimum of the rounds; the stages and the
-parser's bare events are interleaved round by round.
+`parse` is parse + render + cut into chunks, `process` adds ids, lines, characters and structs, and
+in a row of its own names and relations. The texts are the Markdown files of the shared corpus
+(GNOMON_SHARED); with --share N every N-th of them. One thread, process time, minimum of the rounds;
+the stages and the parser's bare events are interleaved round by round.
 """
 
 from __future__ import annotations

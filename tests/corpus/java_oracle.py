@@ -1,4 +1,4 @@
-"""Supertypes of Java types by scanning text: no tree, no grammar, nothing shared with the parser."""
+"""Supertypes of Java types by scanning text: no tree, nothing shared with the parser."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def supertypes(source: str) -> set[tuple[str, str, str]]:
                 continue
             after = source[source.index(f"{name}{tail}(") :]
             depth, at = 0, after.index("(")
-            for at in range(after.index("("), len(after)):  # noqa: B020
+            for at in range(after.index("("), len(after)):
                 depth += (after[at] == "(") - (after[at] == ")")
                 if depth == 0:
                     break

@@ -60,7 +60,11 @@ def test_equal_chunks_of_one_section_differ_by_their_number() -> None:
 
 
 def test_front_matter_and_tags() -> None:
-    raw = b'---\ntitle: The Title\nversion: "8.0"\n---\n\n{% hint style="info" %}\nNote this.\n{% endhint %}\n\n{% tab title="On Linux" %}\nRun it.\n{% endtab %}\n'
+    raw = (
+        b'---\ntitle: The Title\nversion: "8.0"\n---\n\n'
+        b'{% hint style="info" %}\nNote this.\n{% endhint %}\n\n'
+        b'{% tab title="On Linux" %}\nRun it.\n{% endtab %}\n'
+    )
     done = check(raw, "a.md")
     assert (done.document.title, done.document.version) == ("The Title", "8.0")
     text = "\n".join(chunk.text for chunk in done.chunks)
@@ -137,7 +141,10 @@ def test_change_logs_know_the_release_of_a_fix(shared: Path) -> None:
 
 
 def test_restructured_text() -> None:
-    raw = b"Title\n=====\n\nUse :func:`tool.open`::\n\n    code_here\n\nSub\n---\n\n.. class:: Box(size)\n\n   Holds things.\n"
+    raw = (
+        b"Title\n=====\n\nUse :func:`tool.open`::\n\n    code_here\n\n"
+        b"Sub\n---\n\n.. class:: Box(size)\n\n   Holds things.\n"
+    )
     done = check(raw, "a.rst")
     assert [s.path for s in done.sections] == [("Title",), ("Title", "Sub")]
     assert done.chunks[0].text == "Title\nUse tool.open:\ncode_here"
@@ -145,7 +152,10 @@ def test_restructured_text() -> None:
 
 
 def test_records_are_sections() -> None:
-    raw = b'{"title": "How?", "body": "Set \\"x\\\\_y\\" now.\\n\\nThen go.", "url": "https://q.example/1"}\nnot json\n'
+    raw = (
+        b'{"title": "How?", "body": "Set \\"x\\\\_y\\" now.\\n\\nThen go.",'
+        b' "url": "https://q.example/1"}\nnot json\n'
+    )
     done = check(raw, "qa.jsonl")
     assert [s.title for s in done.sections] == ["How?"]
     assert 'Set "x\\_y" now.' in done.chunks[0].text

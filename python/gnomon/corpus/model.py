@@ -22,6 +22,7 @@ except ImportError as error:  # pragma: no cover - the test extra has it
         "gnomon.corpus needs the packages of its extra: pip install 'gnomon[corpus]'"
     ) from error
 
+# gc=False below: these hold no cycles, and a corpus has millions of them.
 KINDS = ("prose", "list", "table", "code", "heading", "meta", "comment", "properties", "record")
 Span = tuple[int, int]
 _T = TypeVar("_T")
@@ -64,7 +65,7 @@ class Document(msgspec.Struct, frozen=True, omit_defaults=True):
     meta: dict[str, str] = {}
 
 
-class Section(msgspec.Struct, frozen=True, omit_defaults=True):
+class Section(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A heading with what stands under it until the next heading.
 
     `span` ends at the next heading of any level, `extent` where the section's last subsection ends.
@@ -86,7 +87,7 @@ class Section(msgspec.Struct, frozen=True, omit_defaults=True):
     kind: str = "heading"
 
 
-class Block(msgspec.Struct, frozen=True, omit_defaults=True, array_like=True):
+class Block(msgspec.Struct, frozen=True, omit_defaults=True, array_like=True, gc=False):
     """A part of a chunk that is of one kind; `info` is the language of code."""
 
     kind: str
@@ -95,7 +96,7 @@ class Block(msgspec.Struct, frozen=True, omit_defaults=True, array_like=True):
     info: str = ""
 
 
-class Chunk(msgspec.Struct, frozen=True, omit_defaults=True):
+class Chunk(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A leaf of the section tree.
 
     `span`, `chars` and `lines` (1-based, both ends included) place it; the chunks of a document
@@ -120,7 +121,7 @@ class Chunk(msgspec.Struct, frozen=True, omit_defaults=True):
     header: Span | None = None
 
 
-class Evidence(msgspec.Struct, frozen=True, omit_defaults=True, array_like=True):
+class Evidence(msgspec.Struct, frozen=True, omit_defaults=True, array_like=True, gc=False):
     """The raw bytes that show an entity or a relation.
 
     `role` is defines, mentions or example; `origin` names the rule, or ``model:NAME`` for what a
@@ -134,7 +135,7 @@ class Evidence(msgspec.Struct, frozen=True, omit_defaults=True, array_like=True)
     origin: str = "rule"
 
 
-class Entity(msgspec.Struct, frozen=True, omit_defaults=True):
+class Entity(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A thing that the document names; `key` is ``type:normalised`` and the same in all"
     " documents.
     """
@@ -150,7 +151,7 @@ class Entity(msgspec.Struct, frozen=True, omit_defaults=True):
         return f"{self.type}:{self.normalised}"
 
 
-class Relation(msgspec.Struct, frozen=True, omit_defaults=True):
+class Relation(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """An edge between two nodes, with every place that shows it.
 
     A node is an entity's key, ``section:ID``, ``doc:ID`` or ``url:ADDRESS``; ``path:PATH#ANCHOR``

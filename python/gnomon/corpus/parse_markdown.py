@@ -12,6 +12,7 @@ shown; MDX imports and comments, which show nothing; HTML blocks, read like HTML
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Any
 
 from .builder import Link, Parsed
@@ -69,6 +70,19 @@ def _skips(data: bytes, body: int, mdx: bool) -> list[tuple[int, int, int, int]]
     return found
 
 
+@lru_cache(maxsize=1)
+def _pyromark() -> tuple[Any, Any]:
+    """The parser and its options; raises ImportError that names the extra."""
+    try:
+        from pyromark import Options, events_with_range
+    except ImportError as error:
+        raise ImportError(
+            "pyromark is needed to parse Markdown: pip install 'gnomon[corpus]'"
+        ) from error
+    options = Options.ENABLE_TABLES | Options.ENABLE_STRIKETHROUGH
+    return events_with_range, options | Options.ENABLE_TASKLISTS | Options.ENABLE_FOOTNOTES
+
+
 class _Reader:
     """One pass over the events. Written for speed: what is frequent comes first and is inline."""
 
@@ -83,14 +97,7 @@ class _Reader:
         self.heading_start = 0
 
     def read(self, text: str) -> None:
-        from pyromark import Options, events_with_range
-
-        options = (
-            Options.ENABLE_TABLES
-            | Options.ENABLE_STRIKETHROUGH
-            | Options.ENABLE_TASKLISTS
-            | Options.ENABLE_FOOTNOTES
-        )
+        events_with_range, options = _pyromark()
         parsed = self.parsed
         data, texts, marks, skips = parsed.data, parsed.texts, parsed.marks, self.skips
         append = texts.append

@@ -20,7 +20,9 @@ _SPANNING = (
 )
 
 
-# Words repeat: what a word holds is found once. Cleared when it grows beyond _KNOWN_MAX words.
+# Words repeat, so each is looked at once: `_plain` have no token in them, `_known` have. Both are
+# cleared when they hold _KNOWN_MAX words.
+_plain: set[str] = set()
 _known: dict[str, tuple[tuple[int, int, str], ...]] = {}
 _KNOWN_MAX = 200_000
 
@@ -29,21 +31,21 @@ def _word_hits(word: str) -> tuple[tuple[int, int, str], ...]:
     """The tokens in a word as (start, end, group)."""
     hits = tuple((*m.span(m.lastgroup or 0), m.lastgroup or "") for m in n.TOKEN.finditer(word))
     if len(word) <= 80:
-        if len(_known) >= _KNOWN_MAX:
+        if len(_known) + len(_plain) >= _KNOWN_MAX:
             _known.clear()
-        _known[word] = hits
+            _plain.clear()
+        if hits:
+            _known[word] = hits
+        else:
+            _plain.add(word)
     return hits
 
 
 def hits_of(text: str) -> list[tuple[int, int, str]]:
     """The tokens of a text as (start, end, group), in order."""
-    known = _known
-    words = set(text.split())
     found: set[tuple[int, int, str]] = set()
-    for word in words:
-        hits = known.get(word)
-        if hits is None:
-            hits = _word_hits(word)
+    for word in set(text.split()) - _plain:
+        hits = _known.get(word) or _word_hits(word)
         if hits:
             at, size = text.find(word), len(word)
             while at >= 0:
@@ -52,11 +54,13 @@ def hits_of(text: str) -> list[tuple[int, int, str]]:
                         found.add((at + begin, at + end, group))
                 at = text.find(word, at + size)
     for needles, pattern in _SPANNING:
-        if any(needle in text for needle in needles):
-            for match in pattern.finditer(text):
-                for group, (begin, end) in zip(match.groupdict(), match.regs[1:], strict=True):
-                    if begin >= 0:
-                        found.add((begin, end, group))
+        for needle in needles:
+            if needle in text:
+                for match in pattern.finditer(text):
+                    for group, (begin, end) in zip(match.groupdict(), match.regs[1:], strict=True):
+                        if begin >= 0:
+                            found.add((begin, end, group))
+                break
     return sorted(found)
 
 
