@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from gnomon.corpus import ProcessedDocument, from_json, process_document, to_json
 from gnomon.corpus.assemble import Limits
 from gnomon.corpus.rawmap import locate, rendered_at, runs
@@ -50,6 +52,7 @@ def check_sections(raw: bytes, done: ProcessedDocument) -> None:
 def check_chunks(raw: bytes, done: ProcessedDocument, limits: Limits) -> None:
     encoding = done.document.encoding
     text = raw.decode(encoding, "surrogateescape")
+    shown = re.sub("[\udc80-\udcff]", SUB, text)  # what is no UTF-8 joins nothing
     sections = {section.id: section for section in done.sections}
     place = char = 0
     line = 1
@@ -61,7 +64,7 @@ def check_chunks(raw: bytes, done: ProcessedDocument, limits: Limits) -> None:
         assert chunk.chars[0] == char < chunk.chars[1]
         piece = text[chunk.chars[0] : chunk.chars[1]]
         assert piece.encode(encoding, "surrogateescape") == raw[start:end]
-        assert is_boundary(text, chunk.chars[0]), (chunk.span, raw[start - 9 : start + 9])
+        assert whole_character(shown, chunk.chars[0], limits.limit), (chunk.span, raw[start - 9 :])
         assert chunk.lines == (line, line + piece[:-1].count("\n"))
         line += piece.count("\n")
         section = sections[chunk.section_id]
@@ -78,6 +81,16 @@ def check_chunks(raw: bytes, done: ProcessedDocument, limits: Limits) -> None:
     assert place == len(raw)
     assert char == len(text)
     assert len(ids) == len(done.chunks)
+
+
+def whole_character(text: str, at: int, limit: int) -> bool:
+    """Whether a cut at `at` parts no user-perceived character but one longer than `limit` bytes."""
+    first = last = at
+    while not is_boundary(text, first):
+        first -= 1
+    while not is_boundary(text, last):
+        last += 1
+    return len(text[first:last].encode("utf-8", "surrogatepass")) > limit or first == last
 
 
 def check_maps(raw: bytes, done: ProcessedDocument) -> None:

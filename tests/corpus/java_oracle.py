@@ -30,17 +30,18 @@ def supertypes(source: str) -> set[tuple[str, str, str]]:
     """Each (relation, simple name of the type, simple name of the supertype)."""
     source = _NOISE.sub(" ", source)
     found = set()
-    for kind, name, tail, opener in _HEAD.findall(source):
+    for head in _HEAD.finditer(source):
+        kind, name, tail, opener = head.groups()
         if opener == "(":
             if kind != "record":
                 continue
-            after = source[source.index(f"{name}{tail}(") :]
-            depth, at = 0, after.index("(")
-            for at in range(after.index("("), len(after)):
-                depth += (after[at] == "(") - (after[at] == ")")
+            depth, at = 0, head.end() - 1
+            while True:  # to the end of the record's components
+                depth += (source[at] == "(") - (source[at] == ")")
+                at += 1
                 if depth == 0:
                     break
-            tail = after[at + 1 : after.index("{", at)]
+            tail = source[at : source.index("{", at)]
         tail = " " + _without_generics(tail) + " "
         parts = re.split(r"\s(extends|implements|permits)\s", tail)
         for word, clause in zip(parts[1::2], parts[2::2], strict=False):

@@ -118,7 +118,7 @@ def test_python_sections_and_relations() -> None:
 @pytest.mark.parametrize(
     ("path", "source", "wanted"),
     [
-        ("a.go", b"package p\nfunc (t *T) M() { f.P() }\n", ("calls", "function:t.m", "function:p")),
+        ("a.go", b"package p\nfunc (t *T) M() { P() }\n", ("calls", "function:t.m", "function:p")),
         ("a.c", b"static int *f(int a) { return g(a); }\n", ("calls", "function:f", "function:g")),
         ("a.js", b"class A { f() { throw new E() } }\n", ("throws", "function:a.f", "class:e")),
         ("a.ts", b"export class A implements C, D<T> { }\n", ("implements", "class:a", "class:d")),

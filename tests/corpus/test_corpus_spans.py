@@ -93,6 +93,11 @@ def test_escapes_are_rendered_and_located() -> None:
     assert raw[chunk.span[0] + begin : chunk.span[0] + end] == b"&lt;"
 
 
+def test_white_space_that_is_shown_stays_before_the_cut() -> None:
+    done = check(b"<p>one <b>two</b> \n   <h3>H</h3>\n text \n  <h3>I</h3> x", "a.html")
+    assert [chunk.text for chunk in done.chunks] == ["one two ", "H\ntext ", "I\nx"]
+
+
 def fences(raw: bytes) -> list[tuple[int, int]]:
     """The closed fences at the left margin, found line by line."""
     found, opened, at = [], None, 0

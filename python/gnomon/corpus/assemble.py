@@ -57,8 +57,15 @@ class SectionDraft(NamedTuple):
     after: int
 
 
-def line_start(data: bytes, place: int, floor: int) -> int:
-    """The start of the line of `place` when only indentation or quoting stands before it."""
+def cut_before(parsed: Parsed, atom: int, place: int, floor: int) -> int:
+    """Where to cut before an atom at `place`: at the start of its line when only indentation or
+    quoting stands before it that no text shows, else at `place` itself; never before `floor`.
+    """
+    data = parsed.data
+    if not parsed.verbatim and atom < len(parsed.atoms):
+        opening = parsed.atoms[atom]
+        shown = opening.start - parsed.marks[opening.mark_at + 1]  # the text before ends there
+        floor = max(floor, min(shown, place))
     begin = data.rfind(b"\n", floor, place) + 1 or floor
     return begin if not data[begin:place].strip(b" \t>") else place
 
@@ -69,7 +76,7 @@ def cut_sections(parsed: Parsed, doc_id: str) -> list[SectionDraft]:
     size, headings = len(data), parsed.headings
     starts, floor = [], 0
     for heading in headings:
-        floor = line_start(data, max(heading.start, floor), floor)
+        floor = cut_before(parsed, heading.atom, max(heading.start, floor), floor)
         starts.append(floor)
     opens: list[tuple[Heading | None, int, int]] = [
         (heading, start, heading.atom) for heading, start in zip(headings, starts, strict=True)
@@ -124,7 +131,7 @@ def cut_chunks(parsed: Parsed, sections: Sequence[SectionDraft], limits: Limits)
             end = ends[i - first]
             room = limit if i == at or (i == at + 1 and atoms[at].kind == "heading") else target
             if end - begin > room and i > at:
-                cut = line_start(parsed.data, atoms[i].start, begin)
+                cut = cut_before(parsed, i, atoms[i].start, begin)
                 drafts += _cut(parsed, number, (at, i), (begin, cut), limits)
                 begin, at = cut, i
         drafts += _cut(parsed, number, (at, after), (begin, section.end), limits)
@@ -182,22 +189,42 @@ def cut_places(data: bytes, start: int, end: int, code: bool, limits: Limits) ->
                 begin = line
             line = following
     else:
-        places = _text_places(data, start, end, limits.target)
+        places = _text_places(data, start, end, limits.target, limits.limit)
     checked, begin = [], start
     for place in [*places, end]:
         if place - begin > limits.limit:
-            checked += _text_places(data, begin, place, limits.target // 4)
+            checked += _text_places(data, begin, place, limits.target // 4, limits.limit)
         if place < end:
             checked.append(place)
         begin = place
     return checked
 
 
-def _text_places(data: bytes, start: int, end: int, size: int) -> list[int]:
+def _aligned(text: str, cuts: list[int], limit: int) -> list[int]:
+    """The cuts, each moved behind the user-perceived character that it parts, up to `limit` bytes.
+
+    Passages are cut inside of a character that is longer than they are; here only `limit` counts.
+    """
+    moved, floor = [], 0
+    for cut in cuts:
+        if cut <= floor:
+            continue
+        place = cut
+        while place < len(text) and place - cut < limit and not is_boundary(text, place, floor):
+            place += 1
+        if place >= len(text):
+            break
+        floor = place if place - cut < limit else cut
+        moved.append(floor)
+    return moved
+
+
+def _text_places(data: bytes, start: int, end: int, size: int, limit: int) -> list[int]:
     """Cuts as `gnomon.passages.spans` makes them, in parts of about `size` bytes."""
     text = data[start:end].decode("utf-8")
     step = max(size * len(text) // (end - start), 1)
     cuts = [begin for begin, _ in spans(text, step)][1:]
+    cuts = _aligned(text, cuts, limit)
     places, at, place = [], 0, start
     for cut in [*cuts, len(text)]:
         while cut - at > 2 * step:  # white space, which belongs to no passage
