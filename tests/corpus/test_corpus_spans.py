@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from corpus_checks import check
-from gnomon.corpus import Coverage, locate, process_document, walk_sources
+from gnomon.corpus import Coverage, locate, process_document, rendered_at, walk_sources
 from gnomon.corpus.assemble import Limits
 from gnomon.corpus.process import PARSERS
 from hypothesis import example, given, settings
@@ -91,6 +91,35 @@ def test_escapes_are_rendered_and_located() -> None:
     start = chunk.text.index("<")
     begin, end = locate(chunk.raw_map, start, start + 1)
     assert raw[chunk.span[0] + begin : chunk.span[0] + end] == b"&lt;"
+
+
+def test_escaped_names_of_the_corpus_are_all_found(shared: Path) -> None:
+    """A name that a file only spells with escapes is in its text; the map leads to them."""
+    escaped = re.compile(rb"(?<![\w\\])[A-Za-z0-9]+(?:\\_[A-Za-z0-9]+)+")
+    files = [
+        f for f in walk_sources(shared / "data" / "dbconn", Coverage()) if f.path.endswith(".md")
+    ]
+    pairs = places = 0
+    for found in files[::6]:
+        raw = Path(found.place).read_bytes()
+        done = process_document(raw, "dbconn", path=found.path, facts=False)
+        text = "\n".join(chunk.text for chunk in done.chunks)
+        for name in {match[0] for match in escaped.finditer(raw)}:
+            plain = name.replace(b"\\", b"")
+            if plain not in raw:
+                pairs += 1
+                assert plain.decode() in text, (found.path, name)
+        for chunk in done.chunks:
+            shown = chunk.text.encode()
+            for match in escaped.finditer(raw, *chunk.span):
+                plain = match[0].replace(b"\\", b"")
+                at = rendered_at(chunk.raw_map, match.start() - chunk.span[0])
+                if shown[at : at + len(plain)] == plain:
+                    places += 1
+                    start, end = locate(chunk.raw_map, at, at + len(plain))
+                    assert raw[chunk.span[0] + start : chunk.span[0] + end] == match[0]
+    assert pairs > 1000
+    assert places > 3000
 
 
 def test_white_space_that_is_shown_stays_before_the_cut() -> None:

@@ -31,6 +31,7 @@ _MDX = re.compile(
     rb"^(?:import\s[^\n]*|export\s[^\n]*|\{/\*.*?\*/\})[ \t]*\r?$", re.MULTILINE | re.DOTALL
 )
 _ANCHOR = re.compile(r"<(?:a|span)\b[^>]*?\b(?:id|name)=[\"']([^\"'\s]+)")
+_CODE_ODD = re.compile(rb"\n|(?<=\w)\\(?=_\w)")
 _HEADING_ID = re.compile(r"\s*\{#([\w.:-]+)\}\s*$")
 
 
@@ -155,7 +156,7 @@ class _Reader:
             elif "Code" in event:
                 begin, end, words = span["start"], span["end"], event["Code"]
                 spelled = words.encode()
-                if data[begin + 1 : end - 1] == spelled:
+                if data[begin + 1 : end - 1] == spelled and "\\_" not in words:
                     append(words)
                     marks += (begin + 1 - last, end - begin - 2, COPIED)
                     code_append((begin + 1, end - 1))
@@ -180,7 +181,11 @@ class _Reader:
         parsed.last = last
 
     def _odd_code(self, begin: int, end: int, words: str, spelled: bytes) -> None:
-        """Code with more than one backtick, escaped bars, or broken over lines."""
+        r"""Code with more than one backtick, escaped bars, or broken over lines.
+
+        CommonMark shows the backslash of ``max\\_size`` in code; who wrote it meant the escape, and
+        readers search for the name, so between word characters it is left out.
+        """
         parsed, data = self.parsed, self.parsed.data
         parsed.codes.append((begin, end))
         flat = data[begin:end].replace(b"\n", b" ")
@@ -189,10 +194,11 @@ class _Reader:
             parsed.put(begin, end, words)
             return
         at, stop = begin + found, begin + found + len(spelled)
-        while (line := data.find(b"\n", at, stop)) >= 0:
-            parsed.copy(at, line)
-            parsed.put(line, line + 1, " ")
-            at = line + 1
+        for odd in _CODE_ODD.finditer(data, at, stop):
+            parsed.copy(at, odd.start())
+            at = odd.end() if odd[0] == b"\n" else odd.start() + 1
+            if odd[0] == b"\n":
+                parsed.put(odd.start(), at, " ")
         parsed.copy(at, stop)
 
     def _open(self, value: Any, begin: int, end: int) -> None:

@@ -236,7 +236,7 @@ class Relations:
         )
 
     def _together(self) -> Iterator[Edge]:
-        """co-occurs: pairs of names in one chunk, the most frequent ones first."""
+        """co-occurs: pairs of the first names of one chunk, or of one row of a table."""
         if self.parsed.language:
             return
         places = self.places
@@ -245,14 +245,20 @@ class Relations:
             after = bisect_right(places, draft.end - 1)
             if after - first < 2:
                 continue
-            names: dict[str, tuple[int, int]] = {}
+            groups: dict[int, dict[str, tuple[int, int]]] = {}
             for mention in self.mentions[first:after]:
                 if mention.type in _PAIRED:
+                    names = groups.setdefault(self._row_of(mention.start), {})
                     names.setdefault(key_of(mention.type, mention.name), mention[2:4])
-            kept = sorted(list(names)[:CO_OCCURS_MAX])
-            for one, other in combinations(kept, 2):
-                a, b = names[one], names[other]
-                yield Edge("co-occurs", one, other, min(a[0], b[0]), max(a[1], b[1]))
+            for names in groups.values():
+                for one, other in combinations(sorted(list(names)[:CO_OCCURS_MAX]), 2):
+                    a, b = names[one], names[other]
+                    yield Edge("co-occurs", one, other, min(a[0], b[0]), max(a[1], b[1]))
+
+    def _row_of(self, place: int) -> int:
+        """The atom of a table row: the rows of a chunk are apart. -1 for everything else."""
+        atom = bisect_right(self.finder.starts, place) - 1
+        return atom if atom >= 0 and self.parsed.atoms[atom].kind == "table" else -1
 
 
 def _normal(key: str) -> str:
