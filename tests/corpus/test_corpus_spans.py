@@ -58,6 +58,9 @@ DOCUMENTS = st.tuples(st.lists(PIECES, max_size=24), st.booleans()).map(
 @example(b"```\nnever closed", "markdown", (7, 7))
 @example(b" " * 9000, "markdown", (60, 90))
 @example(b"\n" * 9000, "plain", (60, 90))
+@example(b"\\\xc2\x80", "properties", (60, 90))
+@example(b"\\\xc2\x80", "rst", (60, 90))
+@example(b'{"a": "\\\xc2\x80"}', "records", (60, 90))
 def test_any_document_is_tiled_exactly(raw: bytes, kind: str, sizes: tuple[int, int]) -> None:
     done = check(raw, "a/b", kind, Limits(*sizes))
     assert done.report.fallback == ""

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
-from gnomon.corpus import Coverage, process_document, walk_sources
+from gnomon.corpus import (
+    Coverage,
+    FoundFile,
+    process_document,
+    process_sources,
+    to_json,
+    walk_sources,
+)
 
 
 def test_every_file_is_taken_or_accounted_for(tmp_path: Path) -> None:
@@ -53,3 +61,33 @@ def test_wrong_arguments(tmp_path: Path) -> None:
         walk_sources(tmp_path / "none", Coverage())
     with pytest.raises(ValueError, match="max_bytes must be at least 1"):
         walk_sources(tmp_path, Coverage(), max_bytes=0)
+
+
+def test_folders_give_the_same_documents_on_any_number_of_processes(tmp_path: Path) -> None:
+    for number in range(40):
+        (tmp_path / f"{number:02}.md").write_text(f"# N{number}\n\nSet `opt_{number}=1`.\n" * 60)
+    one, two = (
+        [to_json(done) for done in process_sources(tmp_path, "s", Coverage(), jobs=jobs)]
+        for jobs in (1, 2)
+    )
+    assert one == two
+    assert len(one) == 40
+
+
+def test_a_file_that_vanishes_is_accounted_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.md").write_text("# A")
+    (tmp_path / "b.md").write_text("# B")
+
+    def walk_then_remove(*args: Any, **kwargs: Any) -> list[FoundFile]:
+        found = list(walk_sources(*args, **kwargs))
+        (tmp_path / "b.md").unlink()
+        return found
+
+    monkeypatch.setattr("gnomon.corpus.batch.walk_sources", walk_then_remove)
+    coverage = Coverage()
+    documents = list(process_sources(tmp_path, "s", coverage))
+    assert [done.document.title for done in documents] == ["A"]
+    assert coverage.left_out == [("b.md", "unreadable", "No such file or directory")]
+    assert coverage.taken == 1

@@ -6,6 +6,7 @@ extra: ``pip install 'gnomon[corpus]'``.
 """
 
 from .assemble import Limits
+from .batch import process_sources
 from .extractor import Claim, Extractor
 from .model import (
     Block,
@@ -45,6 +46,7 @@ __all__ = [
     "locate",
     "locate_many",
     "process_document",
+    "process_sources",
     "rendered_at",
     "to_json",
     "walk_sources",

@@ -19,7 +19,7 @@ _LINE = re.compile(
     rb"|(?P<key>(?:[^\s=:\\]|\\.)+)(?P<rest>(?:\\\r?\n|[^\\\r\n]|\\.)*))",
     re.MULTILINE,
 )
-_ESCAPE = re.compile(rb"\\(?:u([0-9A-Fa-f]{4})|\r?\n[ \t\f]*|([^\r\n]))")
+_ESCAPE = re.compile(rb"\\(?:u([0-9A-Fa-f]{4})|\r?\n[ \t\f]*|([^\r\n\x80-\xff])|(?=[\x80-\xff]))")
 _LETTERS = {b"t": "\t", b"n": "\n", b"r": "\r", b"f": "\f"}
 _GROUP = re.compile(r"[A-Za-z_][\w-]*")
 

@@ -21,7 +21,7 @@ _TOKEN = re.compile(
     rb"[ \t\r]*(?:(?P<string>\"(?:[^\"\\\n]|\\.)*\")|(?P<scalar>[-+\w.]+)|(?P<mark>[\[\]{}:,]))"
 )
 _ESCAPE = re.compile(
-    rb"\\(?:(?P<hex>(?:u[dD][89abAB][0-9a-fA-F]{2}\\)?u[0-9a-fA-F]{4})|(?P<one>.))"
+    rb"\\(?:(?P<hex>(?:u[dD][89abAB][0-9a-fA-F]{2}\\)?u[0-9a-fA-F]{4})|(?P<one>[\x00-\x7f])|(?=[\x80-\xff]))"
 )
 _LETTERS = {b"n": "\n", b"t": "\t", b"r": "\r", b"b": "\b", b"f": "\f"}
 _PARAGRAPH = re.compile(rb"\\n(?:\\r|[ \t])*\\n")

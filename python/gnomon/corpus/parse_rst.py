@@ -20,7 +20,7 @@ _INLINE = re.compile(
     rb"``(?P<literal>[^\n]+?(?:\n[^\n]+?)?)``"
     rb"|(?::(?P<role>[\w:+.-]+):)?`(?P<text>[^`<\\]+?)(?P<target>\s*<(?P<url>[^>`\n]+)>)?`(?P<tail>_{0,2})"
     rb"|\*\*(?P<strong>[^*\n]+)\*\*|(?<![\w*])\*(?P<em>[^*\n]+)\*(?!\w)"
-    rb"|(?P<double>::)(?=\s*\Z)|\\(?P<escaped>\W)"
+    rb"|(?P<double>::)(?=\s*\Z)|\\(?P<escaped>[^\w\x80-\xff])"
 )
 _INDENT = re.compile(rb"\n[ \t]+")
 _CODE = {"code-block", "code", "sourcecode", "highlight", "parsed-literal", "literalinclude"}
