@@ -1,5 +1,9 @@
 """Names against labels made by hand, before the extractor was run on them.
 
+The rules were then improved with the first set of labels, tried on a second set made blind,
+improved, and again on a third. Unseen, they had precision 0.98, 0.91 and 0.85 and recall 0.81, 0.67
+and 0.58 (115, 30 and 19 names). What is asserted here is about labels that the rules have seen.
+
 `labelled_names.json` holds own texts, and spans of files of the shared corpus, each with all names
 that a reader finds there. Identifiers without a known role and parameters are not judged.
 """

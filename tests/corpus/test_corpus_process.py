@@ -225,34 +225,23 @@ def test_claims_of_a_model_need_their_words() -> None:
     assert len(done.report.problems) == 2
 
 
-@pytest.mark.parametrize(
-    "unit",
-    [
-        b"<a ",
-        b"<",
-        b"&",
-        b"`",
-        b"[",
-        b"](",
-        b"*a ",
-        b"> ",
-        b"- ",
-        b"|",
-        b'<a "',
-        b"{% ",
-        b"\\",
-        b"((",
-        b"_a",
-        b"A.",
-        b"1.2.",
-        b'{"a":',
-        b":: ",
-        b"a_",
-        b"Bug#",
-        b"'''",
-        b"aB",
-    ],
-)
+UNITS = [
+    *(b"<a ", b"<", b"&", b"`", b"[", b"](", b"*a ", b"> ", b"- ", b"|", b'<a "', b"{% ", b"\\"),
+    *(b"((", b"_a", b"A.", b"1.2.", b'{"a":', b":: ", b"a_", b"Bug#", b"'''", b"aB", b"<script/>"),
+    *(
+        b"{% x %}\n",
+        b'{"a": 1}\n',
+        b"|1.2.3|\n",
+        b"# a\n",
+        b"a=1\n",
+        b"<tr><td>",
+        b"<h1>",
+        b"\n \n",
+    ),
+]
+
+
+@pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("kind", ["markdown", "html", "plain", "properties", "records", "other"])
 def test_time_is_linear_in_hostile_repetition(unit: bytes, kind: str) -> None:
     """100 KB of one unit: a search that starts anew at every place would run for minutes."""

@@ -281,7 +281,8 @@ class Finder:
             if kind is None:
                 kind = self._kind(group, text, begin, end, start, code, about_env)
             if kind:
-                self._add(kind, text[begin:end], start, stop)
+                role = "example" if code and not self.parsed.language else "mentions"
+                self._add(kind, text[begin:end], start, stop, role)
             elif group == "install" and (code or self.in_code_span(start)):
                 found = n.INSTALL.search(text, max(begin - 16, 0))
                 if found is not None:

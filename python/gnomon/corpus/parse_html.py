@@ -191,8 +191,8 @@ class _Scanner:
                 if anchor:
                     self.parsed.anchors.append((anchor, begin))
         if name in _HIDDEN and not closing:
-            hidden = _HIDDEN[name].search(self.data, end, self.end)
             if not self.data.startswith(b"/>", end - 2):
+                hidden = _HIDDEN[name].search(self.data, end, self.end)
                 self.at = hidden.start() if hidden else self.end
         elif len(name) == 2 and name[:1] == b"h" and name[1:] in b"123456":
             self._heading_tag(int(name[1:]), closing, begin, end, attributes)

@@ -58,7 +58,7 @@ def _front_matter(parsed: Parsed, front: re.Match[bytes], start: int) -> None:
 
 
 def _skips(data: bytes, body: int, mdx: bool) -> list[tuple[int, int, int, int]]:
-    """Lines that are tags: (start, end, start of the title, its end), in order."""
+    """Lines that are tags: (start, end, start of the title, its end), the last first."""
     found: list[tuple[int, int, int, int]] = []
     if b"{%" in data or b"{{" in data:
         for match in _TAGS.finditer(data, body):
@@ -67,8 +67,7 @@ def _skips(data: bytes, body: int, mdx: bool) -> list[tuple[int, int, int, int]]
             found.append((match.start(), match.end(), *shown))
     if mdx:
         found += [(*match.span(), 0, 0) for match in _MDX.finditer(data, body)]
-        found.sort()
-    return found
+    return sorted(found, reverse=True)
 
 
 @lru_cache(maxsize=1)
@@ -257,12 +256,12 @@ class _Reader:
     def _skipped(self, begin: int) -> bool:
         """Whether the text at `begin` is in a line of tags; adds the title once."""
         skips = self.skips
-        while skips and skips[0][1] <= begin:
-            del skips[0]
-        if not skips or begin < skips[0][0]:
+        while skips and skips[-1][1] <= begin:
+            skips.pop()
+        if not skips or begin < skips[-1][0]:
             return False
-        start, end, title, title_end = skips[0]
+        start, end, title, title_end = skips[-1]
         if title_end > title >= self.parsed.last:
-            skips[0] = (start, end, 0, 0)
+            skips[-1] = (start, end, 0, 0)
             self.parsed.copy(title, title_end)
         return True

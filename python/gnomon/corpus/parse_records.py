@@ -96,7 +96,8 @@ class _Record:
 
     def _fields(self) -> list[tuple[str, int, int, bool]] | None:
         """Each scalar as (path, start, end, is a string), without the quotes; None: no object."""
-        data, at, end = self.parsed.data, self.begin, len(self.parsed.data[: self.end].rstrip())
+        data, at = self.parsed.data, self.begin
+        end = at + len(data[at : self.end].rstrip())
         fields: list[tuple[str, int, int, bool]] = []
         stack: list[str] = []  # "{" or "["
         path: list[str] = []

@@ -173,7 +173,8 @@ class Relations:
             return None
         end = starts[atom + 1] if atom + 1 < len(starts) else len(self.parsed.data)
         low = bisect_right(self.places, starts[atom] - 1)
-        for other in self.mentions[low:]:
+        for index in range(low, len(self.mentions)):
+            other = self.mentions[index]
             if other.start >= end:
                 return None
             if other.role == "defines":
