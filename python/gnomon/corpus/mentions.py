@@ -317,6 +317,9 @@ class Finder:
             return "option" if code and not self.parsed.language and _ini(text, begin) else ""
         if place in self.titled or n.FILE_END.match(text, end):
             return ""
+        if code and group == "upper" and text.startswith("=", end):
+            start = n.SHELL_START.search(text[max(begin - 8, 0) : begin])
+            return "env_var" if start else ""
         if code or group == "method":
             called = text[end : end + 1] == "("
             return (
@@ -398,7 +401,7 @@ _NOUNS = _OPTION_NOUNS | frozenset(
 _FIXED = {
     "symbol": "error_symbol", "call": "function", "exception": "class", "issue": "issue",
     "error": "error_code", "sqlstate": "sqlstate", "state": "sqlstate",
-    "bare": "version", "dashed": "version", "setenv": "env_var", "exported": "env_var",
+    "bare": "version", "dashed": "version", "setenv": "env_var",
     "flag": "option", "atvar": "option", "set": "option", "install": "",
     "import": "package", "from": "package", "require": "package", "es": "package",
     "using": "package",

@@ -48,12 +48,9 @@ ERROR = re.compile(
     r"(?: ?\((?P<state>[0-9A-Z]{5})\))?"
 )
 STATE = re.compile(r"\bSQL[- ]?STATE:?[ ='\"(\[]{1,3}(?P<sqlstate>[0-9A-Z]{5})\b")
-SET_ENV = re.compile(
-    r"(?:(?:-e|--env|export|ENV) |(?:^|\bsudo |\benv "
-    r"|\$ ))(?P<setenv>[A-Z][A-Z0-9]*_[A-Z0-9_]+)(?==)"
-    r"|(?:-e|--env|export|ENV) (?P<exported>[A-Z][A-Z0-9_]{2,})\b",
-    re.MULTILINE,
-)
+SET_ENV = re.compile(r"(?:-e|--env|export|ENV) (?P<setenv>[A-Z][A-Z0-9_]{2,})\b")
+# Before ``NAME=value`` where a shell takes it as a variable.
+SHELL_START = re.compile(r"(?:\A|\n[ \t]*|[$#'\"] ?|\b(?:sudo|env|set) )\Z")
 INSTALL = re.compile(
     r"\b(?:pip3?|npm|apt-get|apt|yum|dnf|zypper|brew|composer|gem|cargo|go) (?:-y )?"
     r"(?P<install>install|i|add|get|require) (?:-\S+ )*"

@@ -6,17 +6,39 @@
 
 from __future__ import annotations
 
+import re
+
 from . import names as n
 
-# Patterns that span words, with what a text must hold for them to match.
-_SPANNING = (
-    (("rror", "ERROR"), n.ERROR),
-    (("STATE",), n.STATE),
-    (("SET ",), n.SET_OPTION),
-    (("-e ", "--env ", "export ", "ENV ", "_"), n.SET_ENV),
-    ((" install ", " add ", " get ", " require ", " i "), n.INSTALL),
-    (("import ", "require(", "using "), n.IMPORTS),
-    (("\n[", "[mysqld", "[mariadb", "[client", "[server"), n.ASSIGNED),
+# Patterns that span words, with the words, or else the parts of text, without which none matches.
+_SPANNING: tuple[tuple[frozenset[str], tuple[str, ...], re.Pattern[str]], ...] = (
+    (frozenset(), ("rror", "ERROR"), n.ERROR),
+    (frozenset(), ("STATE",), n.STATE),
+    (frozenset({"SET"}), (), n.SET_OPTION),
+    (frozenset({"-e", "--env", "export", "ENV"}), (), n.SET_ENV),
+    (
+        frozenset(
+            [
+                "pip",
+                "pip3",
+                "npm",
+                "apt-get",
+                "apt",
+                "yum",
+                "dnf",
+                "zypper",
+                "brew",
+                "composer",
+                "gem",
+                "cargo",
+                "go",
+            ]
+        ),
+        (),
+        n.INSTALL,
+    ),
+    (frozenset({"import"}), ("require(", "\nusing "), n.IMPORTS),
+    (frozenset(), ("\n[", "[mysqld", "[mariadb", "[client", "[server"), n.ASSIGNED),
 )
 
 
@@ -44,7 +66,8 @@ def _word_hits(word: str) -> tuple[tuple[int, int, str], ...]:
 def hits_of(text: str) -> list[tuple[int, int, str]]:
     """The tokens of a text as (start, end, group), in order."""
     found: set[tuple[int, int, str]] = set()
-    for word in set(text.split()) - _plain:
+    words = set(text.split())
+    for word in words - _plain:
         hits = _known.get(word) or _word_hits(word)
         if hits:
             at, size = text.find(word), len(word)
@@ -53,14 +76,17 @@ def hits_of(text: str) -> list[tuple[int, int, str]]:
                     for begin, end, group in hits:
                         found.add((at + begin, at + end, group))
                 at = text.find(word, at + size)
-    for needles, pattern in _SPANNING:
-        for needle in needles:
-            if needle in text:
-                for match in pattern.finditer(text):
-                    for group, (begin, end) in zip(match.groupdict(), match.regs[1:], strict=True):
-                        if begin >= 0:
-                            found.add((begin, end, group))
-                break
+    for triggers, parts, pattern in _SPANNING:
+        if words.isdisjoint(triggers):
+            for part in parts:
+                if part in text:
+                    break
+            else:
+                continue
+        for match in pattern.finditer(text):
+            for group, (begin, end) in zip(match.groupdict(), match.regs[1:], strict=True):
+                if begin >= 0:
+                    found.add((begin, end, group))
     return sorted(found)
 
 
