@@ -66,8 +66,14 @@ IMPORTS = {
     "": {"numpy", "gnomon"},
 }
 FRAMEWORKS = {"langchain_core", "langgraph", "pydantic_ai", "agents", "dbos", "mcp"}
-LAZY = {"torch", "pyarrow", "psycopg", "psycopg_pool", "opentelemetry"} | FRAMEWORKS
-LAZY |= {"pyromark", "tree_sitter"}  # the parsers of gnomon.corpus, each where its format is read
+ANN_LIBRARIES = {"faiss", "hnswlib", "usearch"}  # `gnomon recall --index` runs them
+CORPUS_PARSERS = {"pyromark", "tree_sitter"}  # each where its format is read
+LAZY = {
+    *("torch", "pyarrow", "psycopg", "psycopg_pool", "opentelemetry", "h5py", "matplotlib"),
+    *FRAMEWORKS,
+    *ANN_LIBRARIES,
+    *CORPUS_PARSERS,
+}
 REFERENCE_READERS = {"cli_demo"}  # `gnomon demo` shows that both give the same bits
 
 LINES_MAX = 600
