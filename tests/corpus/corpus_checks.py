@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 
 from gnomon.corpus import ProcessedDocument, from_json, process_document, to_json
 from gnomon.corpus.assemble import Limits
@@ -83,12 +84,28 @@ def check_chunks(raw: bytes, done: ProcessedDocument, limits: Limits) -> None:
     assert len(ids) == len(done.chunks)
 
 
+def parts_nothing(text: str, at: int) -> bool:
+    """UAX #29 where `is_boundary` is stricter: beside control characters, and behind a joiner.
+
+    A mark or joiner that stands behind the ``>`` of a tag has no character to belong to.
+    """
+    if is_boundary(text, at):
+        return True
+    before, after = text[at - 1], text[at]
+    if before in "\u200c\u200d" and after.isascii():
+        return True
+    if before == ">" and not after.isascii():
+        return True
+    beside = [c for c in before + after if unicodedata.category(c) == "Cf"]
+    return any(c not in "\u200c\u200d" and not "\U000e0020" <= c <= "\U000e007f" for c in beside)
+
+
 def whole_character(text: str, at: int, limit: int) -> bool:
     """Whether a cut at `at` parts no user-perceived character but one longer than `limit` bytes."""
     first = last = at
-    while not is_boundary(text, first):
+    while not parts_nothing(text, first):
         first -= 1
-    while not is_boundary(text, last):
+    while not parts_nothing(text, last):
         last += 1
     return len(text[first:last].encode("utf-8", "surrogatepass")) > limit or first == last
 
