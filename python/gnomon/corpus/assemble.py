@@ -67,7 +67,8 @@ def cut_before(parsed: Parsed, atom: int, place: int, floor: int) -> int:
         shown = opening.start - parsed.marks[opening.mark_at + 1]  # the text before ends there
         floor = max(floor, min(shown, place))
     begin = data.rfind(b"\n", floor, place) + 1 or floor
-    return begin if not data[begin:place].strip(b" \t>") else place
+    cut = begin if not data[begin:place].strip(b" \t>") else place
+    return cut - 1 if cut > floor and data[cut - 1 : cut + 1] == b"\r\n" else cut
 
 
 def cut_sections(parsed: Parsed, doc_id: str) -> list[SectionDraft]:
