@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "bindings.hpp"
+#include "bm25_builder.hpp"
 #include "bm25_search.hpp"
 #include "error.hpp"
 #include "parallel.hpp"
@@ -50,18 +51,39 @@ py::object token_sequence(py::handle tokens, const char* what, std::size_t place
                          "; tokens are str, or integers in every document");
 }
 
-void add_tokens(Bm25Builder& builder, const py::list& documents) {
-    const std::size_t first = builder.n_docs();
-    for (std::size_t place = 0; place < documents.size(); ++place) {
-        const py::object tokens = token_sequence(documents[place], "documents", first + place);
+// Documents come flat, all fields of one after the other: part i is field i % n_fields of document i /
+// n_fields.
+class PartWalk {
+  public:
+    PartWalk(Bm25Builder& builder, std::size_t n_parts) : builder_(builder), first_(builder.n_docs()) {
+        if (n_parts % builder.n_fields() != 0)
+            throw InvalidInput("documents must have " + std::to_string(builder.n_fields()) + " parts each");
+    }
+    std::size_t document(std::size_t part) const { return first_ + part / builder_.n_fields(); }
+    void begin(std::size_t part) const { builder_.begin_field(part % builder_.n_fields()); }
+    void end(std::size_t part) const {
+        if ((part + 1) % builder_.n_fields() == 0) builder_.end_document();
+    }
+
+  private:
+    Bm25Builder& builder_;
+    std::size_t first_;
+};
+
+void add_tokens(Bm25Builder& builder, const py::list& parts) {
+    const PartWalk walk(builder, parts.size());
+    for (std::size_t part = 0; part < parts.size(); ++part) {
+        const std::size_t place = walk.document(part);
+        const py::object tokens = token_sequence(parts[part], "documents", place);
         const Py_ssize_t n = PySequence_Fast_GET_SIZE(tokens.ptr());
+        walk.begin(part);
         for (Py_ssize_t i = 0; i < n; ++i) {
             const py::handle token = PySequence_Fast_GET_ITEM(tokens.ptr(), i);
-            if (!PyUnicode_Check(token.ptr())) refuse_token("documents", first + place, i, token);
+            if (!PyUnicode_Check(token.ptr())) refuse_token("documents", place, i, token);
             py::object owner;
             builder.add_token(utf8_view(token, owner));
         }
-        builder.end_document();
+        walk.end(part);
     }
 }
 
@@ -73,23 +95,30 @@ void add_texts(Bm25Builder& builder, const py::list& cased, const py::list& lowe
     for (std::size_t i = 0; i < cased.size(); ++i)
         views.emplace_back(text_view(cased[i]), text_view(lowered[i]));
     const Preset known = preset_named(preset);
+    const PartWalk walk(builder, views.size());
     const py::gil_scoped_release release;
-    for (const auto& [text, lower] : views) builder.add_text(known, text, lower);
+    for (std::size_t part = 0; part < views.size(); ++part) {
+        walk.begin(part);
+        builder.add_text(known, views[part].first, views[part].second);
+        walk.end(part);
+    }
 }
 
 void add_ids(Bm25Builder& builder, const U32Array& ids, const I64Array& offsets) {
     const std::int64_t* const starts = offsets.data();
-    const py::ssize_t documents = offsets.size() - 1;
-    if (documents < 0 || starts[0] != 0 || starts[documents] != ids.size())
+    const py::ssize_t parts = offsets.size() - 1;
+    if (parts < 0 || starts[0] != 0 || starts[parts] != ids.size())
         throw InvalidInput("offsets must start at 0 and end at the number of token ids, " +
                            std::to_string(ids.size()));
-    for (py::ssize_t doc = 0; doc < documents; ++doc)
-        if (starts[doc] > starts[doc + 1])
-            throw InvalidInput("offsets must not fall, but offsets[" + std::to_string(doc + 1) + "] does");
+    for (py::ssize_t part = 0; part < parts; ++part)
+        if (starts[part] > starts[part + 1])
+            throw InvalidInput("offsets must not fall, but offsets[" + std::to_string(part + 1) + "] does");
+    const PartWalk walk(builder, static_cast<std::size_t>(parts));
     const py::gil_scoped_release release;
-    for (py::ssize_t doc = 0; doc < documents; ++doc) {
-        for (std::int64_t i = starts[doc]; i < starts[doc + 1]; ++i) builder.add_term(ids.data()[i]);
-        builder.end_document();
+    for (std::size_t part = 0; part < static_cast<std::size_t>(parts); ++part) {
+        walk.begin(part);
+        for (std::int64_t i = starts[part]; i < starts[part + 1]; ++i) builder.add_term(ids.data()[i]);
+        walk.end(part);
     }
 }
 
@@ -140,6 +169,22 @@ std::span<const std::uint32_t> term_span(const Bm25Index& index, const U32Array&
         if (term >= index.n_terms())
             throw py::index_error("term " + std::to_string(term) + " is not in the index");
     return span;
+}
+
+std::size_t known_field(const Bm25Index& index, std::size_t field) {
+    if (field >= index.n_fields())
+        throw py::index_error("field " + std::to_string(field) + " is not in the index");
+    return field;
+}
+
+// Copies of a term's documents and frequencies, both u32.
+py::tuple postings(const Bm25Index& index, std::uint64_t term, std::size_t field) {
+    if (term >= index.n_terms())
+        throw py::index_error("term " + std::to_string(term) + " is not in the index");
+    const Postings list = index.postings(term, known_field(index, field));
+    U32Array tfs(static_cast<py::ssize_t>(list.docs.size()));
+    for (std::size_t i = 0; i < list.docs.size(); ++i) tfs.mutable_data()[i] = list.tf(i);
+    return py::make_tuple(U32Array(static_cast<py::ssize_t>(list.docs.size()), list.docs.data()), tfs);
 }
 
 // (offsets, positions, scores) of all queries, flat.
@@ -199,7 +244,7 @@ F64Array score_all(const Bm25Index& index, const U32Array& terms, double k1, dou
 void register_bm25(py::module_& module) {
     py::class_<Bm25Builder>(module, "Bm25Builder", py::is_final(),
                             "Collects documents; finish() makes the index.")
-        .def(py::init<bool>(), py::arg("with_vocabulary"))
+        .def(py::init<bool, std::size_t>(), py::arg("with_vocabulary"), py::arg("n_fields") = 1)
         .def("add_tokens", &add_tokens, py::arg("documents"))
         .def("add_texts", &add_texts, py::arg("cased"), py::arg("lowered"), py::arg("preset"))
         .def("add_ids", &add_ids, py::arg("ids"), py::arg("offsets"))
@@ -211,9 +256,29 @@ void register_bm25(py::module_& module) {
     py::class_<Bm25Index, std::shared_ptr<Bm25Index>>(module, "Bm25Index", py::is_final(),
                                                       "One immutable BM25 segment.")
         .def_property_readonly("n_docs", &Bm25Index::n_docs)
-        .def_property_readonly("n_tokens", &Bm25Index::n_tokens)
+        .def_property_readonly("n_fields", &Bm25Index::n_fields)
+        .def(
+            "n_tokens",
+            [](const Bm25Index& index, std::size_t field) {
+                return index.n_tokens(known_field(index, field));
+            },
+            py::arg("field") = 0)
         .def_property_readonly("n_terms", &Bm25Index::n_terms)
-        .def_property_readonly("n_postings", &Bm25Index::n_postings)
+        .def(
+            "n_postings",
+            [](const Bm25Index& index, std::size_t field) {
+                return index.n_postings(known_field(index, field));
+            },
+            py::arg("field") = 0)
+        .def("postings", &postings, py::arg("term"), py::arg("field") = 0)
+        .def(
+            "length",
+            [](const Bm25Index& index, std::uint32_t doc, std::size_t field) {
+                if (doc >= index.n_docs())
+                    throw py::index_error("document " + std::to_string(doc) + " is not in the index");
+                return index.length(doc, known_field(index, field));
+            },
+            py::arg("doc"), py::arg("field") = 0)
         .def_property_readonly("has_vocabulary", &Bm25Index::has_vocabulary)
         .def("lookup", &lookup, py::arg("queries"))
         .def(

@@ -31,6 +31,7 @@ std::vector<Cursor> open_cursors(const Bm25Index& index, std::span<const std::ui
 bool add_window(std::vector<Cursor>& cursors, const Bm25Scoring& scoring, std::size_t base, std::size_t end,
                 const Kernels& kernels, double* scores) {
     bool any = false;
+    std::vector<std::uint32_t> widened;
     for (Cursor& cursor : cursors) {
         const std::span<const std::uint32_t> docs = cursor.postings.docs;
         // Documents are distinct, so at most end - base of them can lie in this window.
@@ -40,9 +41,10 @@ bool add_window(std::vector<Cursor>& cursors, const Bm25Scoring& scoring, std::s
         const std::size_t n = static_cast<std::size_t>(std::lower_bound(first, limit, end) - first);
         if (n == 0) continue;
         any = true;
-        kernels.bm25_add(docs.data() + cursor.at, cursor.postings.tfs.data() + cursor.at, n,
-                         static_cast<std::uint32_t>(base), scoring.norms.data() + base, cursor.idf,
-                         scoring.k1_plus_1, scores);
+        widened.resize(std::max(widened.size(), n));
+        for (std::size_t i = 0; i < n; ++i) widened[i] = cursor.postings.tf(cursor.at + i);
+        kernels.bm25_add(docs.data() + cursor.at, widened.data(), n, static_cast<std::uint32_t>(base),
+                         scoring.norms.data() + base, cursor.idf, scoring.k1_plus_1, scores);
         cursor.at += n;
     }
     return any;

@@ -16,6 +16,7 @@
 
 #include "analyze.hpp"
 #include "bm25.hpp"
+#include "bm25_builder.hpp"
 #include "bm25_index.hpp"
 #include "bm25_search.hpp"
 #include "cpu.hpp"

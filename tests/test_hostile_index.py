@@ -108,7 +108,7 @@ def test_vectors_that_are_not_those_of_the_squares(dense: Path, section: str, va
 @pytest.mark.parametrize("tokens", [0, 1, 2**64 - 1])
 def test_a_token_count_that_is_not_the_sum_of_the_lengths(bm25: Path, tokens: int) -> None:
     def change(sections: Sections) -> None:
-        sections["counts"][1] = np.uint64(tokens)
+        sections["counts"][3] = np.uint64(tokens)
 
     forge(bm25, "bm25", "postings", change)
     index = gnomon.BM25Index.load(bm25)
@@ -120,7 +120,7 @@ def test_a_token_count_that_is_not_the_sum_of_the_lengths(bm25: Path, tokens: in
 
 def test_verify_adds_up_each_document(bm25: Path) -> None:
     def change(sections: Sections) -> None:
-        sections["lengths"][:] = sections["lengths"][::-1].copy()
+        sections["0.lengths"][:] = sections["0.lengths"][::-1].copy()
 
     forge(bm25, "bm25", "postings", change)
     with pytest.raises(gnomon.CorruptIndex, match="document 0"):

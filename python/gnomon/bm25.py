@@ -264,7 +264,7 @@ class BM25Index:
     @property
     def n_tokens(self) -> int:
         """Tokens over all documents; ``n_tokens / len(index)`` is avgdl."""
-        return self._core.n_tokens
+        return self._core.n_tokens()
 
     @property
     def n_terms(self) -> int:
