@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -59,7 +60,7 @@ def _checked_keywords(column: Column, name: str) -> Column:
     codes, starts, terms = column.codes, column.starts, column.terms
     if codes is None or codes.dtype not in (np.uint8, np.uint16, np.uint32):
         raise _fault(f"{name!r}: no codes")
-    if any(a >= b for a, b in zip(terms, terms[1:], strict=False)):
+    if any(a >= b for a, b in itertools.pairwise(terms)):
         raise _fault(f"{name!r}: the dictionary is not sorted")
     if starts is None:
         has, most = codes != 0, len(terms)
@@ -80,9 +81,7 @@ def _checked_keywords(column: Column, name: str) -> Column:
     return column
 
 
-def _require(
-    array: npt.NDArray[Any] | None, dtype: Any, size: int, name: str, what: str
-) -> None:
+def _require(array: npt.NDArray[Any] | None, dtype: Any, size: int, name: str, what: str) -> None:
     if array is None or array.dtype != dtype or array.shape != (size,):
         raise _fault(f"{name!r}: {what} must be {np.dtype(dtype).name} [{size}]")
 

@@ -24,7 +24,7 @@ _MICROSECOND = datetime.timedelta(microseconds=1)
 
 def kind_of(value: Any, name: str) -> str:
     """The kind of column that a value asks for when none was declared. TypeError for no kind."""
-    if isinstance(value, str) or isinstance(value, (list, tuple, set, frozenset)):
+    if isinstance(value, (str, list, tuple, set, frozenset)):
         return "keyword"
     if isinstance(value, (bool, np.bool_)):
         raise TypeError(f"{name} is a bool; use the keywords 'yes' and 'no', or the integers 0, 1")
@@ -95,9 +95,7 @@ def as_date(value: Any, name: str) -> int:
         if value.tzinfo is None:
             value = value.replace(tzinfo=datetime.timezone.utc)
     elif isinstance(value, datetime.date):
-        value = datetime.datetime(
-            value.year, value.month, value.day, tzinfo=datetime.timezone.utc
-        )
+        value = datetime.datetime(value.year, value.month, value.day, tzinfo=datetime.timezone.utc)
     else:
         raise TypeError(
             f"{name} must be a date, a datetime or a text in ISO 8601, got a {type(value).__name__}"

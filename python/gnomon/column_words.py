@@ -28,7 +28,7 @@ def pack(mask: npt.NDArray[np.bool_]) -> Words:
 
 
 def unpack(words: Words, n: int) -> npt.NDArray[np.bool_]:
-    """bool [n] of the words."""
+    """Bool [n] of the words."""
     return np.unpackbits(words.view(np.uint8), count=n, bitorder="little").view(np.bool_)
 
 

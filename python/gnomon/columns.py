@@ -86,7 +86,7 @@ class Column:
         return cls("keyword", n, present=present, codes=packed, starts=starts, terms=terms)
 
     def has(self) -> npt.NDArray[np.bool_]:
-        """bool [n]: the document has a value."""
+        """Bool [n]: the document has a value."""
         if self.present is None:
             return np.ones(self.n, dtype=np.bool_)
         return unpack(self.present, self.n)
@@ -136,9 +136,7 @@ class Column:
         if kind == "keyword":
             return Column._of_codes(np.zeros(n, dtype=np.int64), np.zeros(0, dtype=np.uint32), [])
         dtype = np.float64 if kind == "float" else np.int64
-        return Column(
-            kind, n, present=pack(np.zeros(n, dtype=np.bool_)), values=np.zeros(n, dtype)
-        )
+        return Column(kind, n, present=pack(np.zeros(n, dtype=np.bool_)), values=np.zeros(n, dtype))
 
     @staticmethod
     def concat(columns: Sequence[Column]) -> Column:

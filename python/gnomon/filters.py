@@ -102,9 +102,7 @@ class Filter:
         raise NotImplementedError
 
     @staticmethod
-    def scope(
-        any_of: Iterable[str], *, column: str = "scope", unscoped: bool = False
-    ) -> Filter:
+    def scope(any_of: Iterable[str], *, column: str = "scope", unscoped: bool = False) -> Filter:
         """Documents that a caller with these access scopes may see.
 
         A document is visible when its scopes (a keyword column) and `any_of` have one in common.

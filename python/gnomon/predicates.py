@@ -71,7 +71,7 @@ def _number(column: Column, value: Any, said: str) -> int | float:
     ):
         raise TypeError(f"{said}: the column holds {column.kind} values, got {value!r}")
     number: int | float = value.item() if isinstance(value, np.generic) else value
-    if math.isnan(number):
+    if number != number:
         raise ValueError(f"{said}: NaN compares with nothing; use exists() or missing()")
     return number
 
@@ -160,7 +160,9 @@ def _keywords(column: Column, operator: str, value: Any, said: str) -> Words:
     """A comparison is a set of dictionary places: a range, or some."""
     terms = column.terms
     if operator == "$in":
-        places = [_place(terms, _text(each, f"{said} [{i}]")) for i, each in enumerate(_listed(value))]
+        places = [
+            _place(terms, _text(each, f"{said} [{i}]")) for i, each in enumerate(_listed(value))
+        ]
         return _having(column, sorted({place for place in places if place is not None}))
     if operator == "$between":
         low, high = (_text(each, said) for each in _pair(value, said))
