@@ -109,6 +109,52 @@ class Bm25Index:
     def open(container: Container) -> Bm25Index: ...
     def verify(self) -> None: ...
 
+# Queries
+
+@final
+class QueryNode:
+    def __init__(
+        self,
+        kind: str,
+        *,
+        boost: float = ...,
+        text: bytes = ...,
+        id: int | None = None,
+        fields: Sequence[int] = ...,
+        edits: int = 0,
+        exact: int = 0,
+        swaps: bool = True,
+        slop: int = 0,
+        ordered: bool = False,
+        children: Sequence[QueryNode] = ...,
+        should: Sequence[QueryNode] = ...,
+        must_not: Sequence[QueryNode] = ...,
+        minimum: int = 0,
+        docs: Sequence[NDArray[np.uint64]] = ...,
+        sizes: Sequence[int] = ...,
+    ) -> None: ...
+
+def query_match(
+    node: QueryNode,
+    snapshot: Bm25Snapshot,
+    allowed: Sequence[NDArray[np.uint64]] | None = None,
+) -> list[NDArray[np.uint64]]: ...
+def query_count(
+    node: QueryNode,
+    snapshot: Bm25Snapshot,
+    allowed: Sequence[NDArray[np.uint64]] | None = None,
+) -> int: ...
+def query_tokens(node: QueryNode, snapshot: Bm25Snapshot) -> list[Any]: ...
+def docs_having(
+    wanted: NDArray[np.uint8], codes: NDArray[Any], starts: NDArray[np.uint64]
+) -> NDArray[np.uint64]: ...
+
+@final
+class Bm25Snapshot:
+    def __init__(
+        self, segments: list[tuple[Bm25Index, NDArray[np.uint64] | None]]
+    ) -> None: ...
+
 # Dense
 
 def dense_top_k(

@@ -113,6 +113,15 @@ class Column:
         some = self.codes != 0
         return some.astype(np.int64), self.codes[some] - 1
 
+    def pairs(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
+        """Each value with its document, both flat: int64, or str objects for keywords."""
+        if self.values is not None:
+            docs = np.nonzero(self.has())[0]
+            return docs, self.values[docs]
+        counts, flat = self._flat()
+        terms = np.array([*self.terms, None], dtype=object)[:-1]  # None: an array of objects
+        return np.repeat(np.arange(self.n), counts), terms[flat]
+
     def take(self, docs: npt.NDArray[np.int64]) -> Column:
         """The column of these documents, in this order."""
         has = self.has()[docs]

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from . import _core
 from .column_values import as_date
 from .column_words import full, pack
 from .columns import Column
@@ -187,6 +188,8 @@ def _having(column: Column, places: range | list[int]) -> Words:
         return pack(np.zeros(column.n, dtype=np.bool_))
     shift = 1 if column.starts is None else 0
     first, last = places[0] + shift, places[-1] + shift
+    table = np.zeros(len(column.terms) + 1, dtype=np.bool_)
+    table[np.asarray(places, dtype=np.int64) + shift] = True
     kind = codes.dtype.type
     if last - first + 1 == len(places):
         hits = codes == kind(first)
@@ -194,21 +197,15 @@ def _having(column: Column, places: range | list[int]) -> Words:
             hits = codes >= kind(first)
             hits &= codes <= kind(last)
     else:
-        table = np.zeros(len(column.terms) + 1, dtype=np.bool_)
-        table[np.array(places, dtype=np.int64) + shift] = True
-        hits = table[codes]
+        hits = np.take(table, codes)
     if column.starts is None:
         return pack(hits)
-    starts = column.starts.astype(np.int64)
-    mask = np.zeros(column.n, dtype=np.bool_)
-    places_of_hits = np.nonzero(hits)[0]
-    if places_of_hits.size * 16 < column.n:
-        mask[np.searchsorted(starts, places_of_hits, side="right") - 1] = True
+    if np.count_nonzero(hits) * 16 < column.n:
+        docs = np.searchsorted(column.starts, np.nonzero(hits)[0], side="right") - 1
+        mask = np.zeros(column.n, dtype=np.bool_)
+        mask[docs] = True
         return pack(mask)
-    before = np.zeros(hits.size + 1, dtype=np.int64)
-    np.cumsum(hits, out=before[1:])
-    np.greater(before[starts[1:]], before[starts[:-1]], out=mask)
-    return pack(mask)
+    return _core.docs_having(table.view(np.uint8), codes, column.starts)
 
 
 def _place(terms: Any, text: str) -> int | None:
