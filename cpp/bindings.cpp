@@ -51,5 +51,6 @@ PYBIND11_MODULE(_core, module) {
     gnomon::register_analyze(module);
     gnomon::register_bm25(module);
     gnomon::register_query(module);
+    gnomon::register_bm25_search(module);
     gnomon::register_dense(module);
 }

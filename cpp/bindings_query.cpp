@@ -8,8 +8,10 @@
 #include "bindings.hpp"
 #include "bm25_snapshot.hpp"
 #include "error.hpp"
+#include "parallel.hpp"
 #include "query.hpp"
 #include "query_match.hpp"
+#include "query_rank.hpp"
 
 namespace py = pybind11;
 
@@ -110,6 +112,29 @@ py::list tokens(const QueryNode& node, const Bm25Snapshot& snapshot) {
     return found;
 }
 
+// (slots, scores), best first.
+py::tuple search(const QueryNode& node, const Bm25Scorer& scorer, std::size_t k,
+                 const std::optional<std::vector<U64Array>>& allowed, std::size_t threads,
+                 std::string_view level) {
+    Allowed sets;
+    if (allowed)
+        for (DocSet& set : doc_sets(*allowed, sizes_of(scorer.snapshot())))
+            sets.push_back(std::make_shared<const DocSet>(std::move(set)));
+    std::vector<Hit> hits;
+    {
+        const py::gil_scoped_release release;
+        Bm25Search own(kernels_named(level));
+        hits = query_top_k(node, scorer, k, sets, own, thread_count(threads));
+    }
+    py::array_t<std::int64_t> slots(static_cast<py::ssize_t>(hits.size()));
+    py::array_t<double> scores(static_cast<py::ssize_t>(hits.size()));
+    for (std::size_t i = 0; i < hits.size(); ++i) {
+        slots.mutable_data()[i] = hits[i].position;
+        scores.mutable_data()[i] = hits[i].score;
+    }
+    return py::make_tuple(std::move(slots), std::move(scores));
+}
+
 template <class Code>
 void having(const std::uint8_t* wanted, const Code* codes, const std::uint64_t* starts, std::size_t n,
             std::uint64_t* words) {
@@ -205,6 +230,9 @@ void register_query(py::module_& module) {
                "How many live documents match.");
     module.def("query_tokens", &tokens, py::arg("node"), py::arg("snapshot"),
                "The tokens of the index that a term, prefix, fuzzy or any_of stands for.");
+    module.def("query_search", &search, py::arg("node"), py::arg("scorer"), py::arg("k"),
+               py::arg("allowed") = py::none(), py::arg("threads") = 1, py::arg("level") = "",
+               "(slots, scores) of the best k live documents that match.");
     constexpr const char* kHaving = "Packed words of the documents that have one of the wanted codes.";
     module.def("docs_having", &docs_having<std::uint8_t>, py::arg("wanted"), py::arg("codes").noconvert(),
                py::arg("starts"), kHaving);

@@ -1,5 +1,6 @@
 # Types of the compiled module; `stubtest` keeps them true.
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, final
 
@@ -144,6 +145,14 @@ def query_count(
     snapshot: Bm25Snapshot,
     allowed: Sequence[NDArray[np.uint64]] | None = None,
 ) -> int: ...
+def query_search(
+    node: QueryNode,
+    scorer: Bm25Scorer,
+    k: int,
+    allowed: Sequence[NDArray[np.uint64]] | None = None,
+    threads: int = 1,
+    level: str = "",
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]: ...
 def query_tokens(node: QueryNode, snapshot: Bm25Snapshot) -> list[Any]: ...
 def docs_having(
     wanted: NDArray[np.uint8], codes: NDArray[Any], starts: NDArray[np.uint64]
