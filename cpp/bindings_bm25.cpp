@@ -1,4 +1,6 @@
 // gnomon._core: BM25. Python objects in, arrays out; the work happens with the GIL released.
+#include "bindings_bm25.hpp"
+
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -16,46 +18,12 @@ namespace py = pybind11;
 namespace gnomon {
 namespace {
 
-using U32Array = py::array_t<std::uint32_t, py::array::c_style>;
-using I64Array = py::array_t<std::int64_t, py::array::c_style>;
-using F64Array = py::array_t<double, py::array::c_style>;
-
-// The UTF-8 of a str, lone surrogates as three bytes; `owner` keeps it alive. ASCII is not copied.
-std::string_view utf8_view(py::handle token, py::object& owner) {
-    if (PyUnicode_IS_ASCII(token.ptr()))
-        return {static_cast<const char*>(PyUnicode_DATA(token.ptr())),
-                static_cast<std::size_t>(PyUnicode_GET_LENGTH(token.ptr()))};
-    owner =
-        py::reinterpret_steal<py::object>(PyUnicode_AsEncodedString(token.ptr(), "utf-8", "surrogatepass"));
-    if (!owner) throw py::error_already_set();
-    return {PyBytes_AS_STRING(owner.ptr()), static_cast<std::size_t>(PyBytes_GET_SIZE(owner.ptr()))};
-}
-
-// Tokens as a list or tuple; anything else that iterates is copied into one. A str is refused: its characters
-// would pass for tokens.
-py::object token_sequence(py::handle tokens, const char* what, std::size_t place) {
-    const std::string name = std::string(what) + "[" + std::to_string(place) + "]";
-    if (PyUnicode_Check(tokens.ptr()) || PyBytes_Check(tokens.ptr()))
-        throw py::type_error(name + " is a " + Py_TYPE(tokens.ptr())->tp_name + "; pass a list of tokens");
-    PyObject* sequence = PySequence_Fast(tokens.ptr(), "not iterable");
-    if (sequence == nullptr) {
-        PyErr_Clear();
-        throw py::type_error(name + " is a " + Py_TYPE(tokens.ptr())->tp_name + "; pass a list of tokens");
-    }
-    return py::reinterpret_steal<py::object>(sequence);
-}
-
-[[noreturn]] void refuse_token(const char* what, std::size_t place, Py_ssize_t i, py::handle token) {
-    throw py::type_error(std::string(what) + "[" + std::to_string(place) + "][" + std::to_string(i) +
-                         "] is a " + Py_TYPE(token.ptr())->tp_name +
-                         "; tokens are str, or integers in every document");
-}
-
 // Documents come flat, all fields of one after the other: part i is field i % n_fields of document i /
 // n_fields.
 class PartWalk {
   public:
-    PartWalk(Bm25Builder& builder, std::size_t n_parts) : builder_(builder), first_(builder.n_docs()) {
+    PartWalk(Bm25Builder& builder, std::size_t n_parts, std::size_t first = 0)
+        : builder_(builder), first_(first) {
         if (n_parts % builder.n_fields() != 0)
             throw InvalidInput("documents must have " + std::to_string(builder.n_fields()) + " parts each");
     }
@@ -70,8 +38,9 @@ class PartWalk {
     std::size_t first_;
 };
 
-void add_tokens(Bm25Builder& builder, const py::list& parts) {
-    const PartWalk walk(builder, parts.size());
+// `first` is the number of the first document, for messages.
+void add_tokens(Bm25Builder& builder, const py::list& parts, std::size_t first) {
+    const PartWalk walk(builder, parts.size(), first);
     for (std::size_t part = 0; part < parts.size(); ++part) {
         const std::size_t place = walk.document(part);
         const py::object tokens = token_sequence(parts[part], "documents", place);
@@ -245,12 +214,13 @@ void register_bm25(py::module_& module) {
     py::class_<Bm25Builder>(module, "Bm25Builder", py::is_final(),
                             "Collects documents; finish() makes the index.")
         .def(py::init<bool, std::size_t>(), py::arg("with_vocabulary"), py::arg("n_fields") = 1)
-        .def("add_tokens", &add_tokens, py::arg("documents"))
+        .def("add_tokens", &add_tokens, py::arg("documents"), py::arg("first") = 0)
         .def("add_texts", &add_texts, py::arg("cased"), py::arg("lowered"), py::arg("preset"))
         .def("add_ids", &add_ids, py::arg("ids"), py::arg("offsets"))
         .def("add_matches", &add_matches, py::arg("documents"), py::arg("query_terms"))
         .def_property_readonly("n_docs", &Bm25Builder::n_docs)
         .def_property_readonly("n_tokens", &Bm25Builder::n_tokens)
+        .def_property_readonly("memory", &Bm25Builder::memory)
         .def("finish", &Bm25Builder::finish, py::call_guard<py::gil_scoped_release>());
 
     py::class_<Bm25Index, std::shared_ptr<Bm25Index>>(module, "Bm25Index", py::is_final(),
@@ -270,6 +240,8 @@ void register_bm25(py::module_& module) {
                 return index.n_postings(known_field(index, field));
             },
             py::arg("field") = 0)
+        .def_property_readonly("is_mapped", &Bm25Index::is_mapped)
+        .def_property_readonly("memory", &Bm25Index::memory)
         .def("postings", &postings, py::arg("term"), py::arg("field") = 0)
         .def(
             "length",
