@@ -11,6 +11,7 @@
 #include "parallel.hpp"
 #include "query.hpp"
 #include "query_match.hpp"
+#include "query_near.hpp"
 #include "query_rank.hpp"
 
 namespace py = pybind11;
@@ -112,6 +113,42 @@ py::list tokens(const QueryNode& node, const Bm25Snapshot& snapshot) {
     return found;
 }
 
+std::vector<std::uint32_t> positions(const QueryNode& node, const Bm25Snapshot& snapshot, std::uint64_t slot,
+                                     std::size_t field) {
+    require(node.names_tokens(), "only a term, prefix, fuzzy or any_of names tokens");
+    check_query(node, snapshot);
+    if (field >= snapshot.n_fields()) throw py::index_error("the field is not in the index");
+    for (const SegmentView& view : snapshot.segments()) {
+        if (slot >= view.base + view.segment->n_docs()) continue;
+        require(view.segment->has_positions(),
+                "this index has no token positions; build it with positions=True");
+        return token_positions(node, *view.segment, static_cast<std::uint32_t>(slot - view.base), field);
+    }
+    throw py::index_error("the slot is not in the index");
+}
+
+bool window_fits(const std::vector<std::vector<std::uint32_t>>& lists,
+                 const std::vector<std::int64_t>& offsets, const std::vector<std::int64_t>& slacks) {
+    require(!lists.empty() && lists.size() <= QueryNode::kMostSloppy && offsets.size() == lists.size() &&
+                slacks.size() == lists.size(),
+            "1 to 64 lists, with an offset and a slack for each");
+    std::vector<Part> parts;
+    for (std::size_t i = 0; i < lists.size(); ++i) parts.push_back({offsets[i], slacks[i]});
+    return fit_window(lists, parts);
+}
+
+bool order_fits(const std::vector<std::vector<std::uint32_t>>& lists,
+                const std::vector<std::uint32_t>& lengths, std::uint64_t window) {
+    require(!lists.empty() && lengths.size() == lists.size(), "a length for each list, at least one");
+    return fit_order(lists, lengths, window);
+}
+
+std::string kind_name(const QueryNode& node) {
+    for (const auto& [name, kind] : kKinds)
+        if (kind == node.kind) return std::string(name);
+    throw InvalidInput("the node has no kind");
+}
+
 // (slots, scores), best first.
 py::tuple search(const QueryNode& node, const Bm25Scorer& scorer, std::size_t k,
                  const std::optional<std::vector<U64Array>>& allowed, std::size_t threads,
@@ -192,21 +229,6 @@ QueryNode make_node(std::string_view kind, double boost, std::string text, std::
 }  // namespace
 
 void register_query(py::module_& module) {
-    if (!py::hasattr(module, "Bm25Snapshot"))
-        py::class_<Bm25Snapshot, std::shared_ptr<Bm25Snapshot>>(module, "Bm25Snapshot", py::is_final())
-            .def(py::init([](const py::list& segments) {
-                std::vector<SegmentView> views;
-                for (const py::handle item : segments) {
-                    const auto pair = py::cast<py::tuple>(item);
-                    SegmentView view;
-                    view.segment = py::cast<std::shared_ptr<Bm25Index>>(pair[0]);
-                    if (!pair[1].is_none())
-                        view.dead = std::make_shared<const DocSet>(
-                            doc_set(py::cast<U64Array>(pair[1]), view.segment->n_docs()));
-                    views.push_back(std::move(view));
-                }
-                return std::const_pointer_cast<Bm25Snapshot>(Bm25Snapshot::of(std::move(views)));
-            }));
     py::class_<QueryNode>(module, "QueryNode", py::is_final(), "One node of a query (cpp/query.hpp).")
         .def(py::init([](const std::string& kind, double boost, const py::bytes& text,
                          std::optional<std::uint32_t> id, std::vector<std::size_t> fields, unsigned edits,
@@ -223,7 +245,20 @@ void register_query(py::module_& module) {
              py::arg("exact") = 0, py::arg("swaps") = true, py::arg("slop") = 0, py::arg("ordered") = false,
              py::arg("children") = std::vector<QueryNode>(), py::arg("should") = std::vector<QueryNode>(),
              py::arg("must_not") = std::vector<QueryNode>(), py::arg("minimum") = 0,
-             py::arg("docs") = std::vector<U64Array>(), py::arg("sizes") = std::vector<std::size_t>());
+             py::arg("docs") = std::vector<U64Array>(), py::arg("sizes") = std::vector<std::size_t>())
+        .def_property_readonly("kind", &kind_name)
+        .def_property_readonly("names_tokens", &QueryNode::names_tokens)
+        .def_readonly("children", &QueryNode::children, "Of a boolean: must.")
+        .def_readonly("should", &QueryNode::should)
+        .def_readonly("fields", &QueryNode::fields)
+        .def_readonly("slop", &QueryNode::slop, "Of a near: the window.")
+        .def_readonly("ordered", &QueryNode::ordered);
+    module.def("fit_window", &window_fits, py::arg("lists"), py::arg("offsets"), py::arg("slacks"),
+               "See cpp/query_near.hpp.");
+    module.def("fit_order", &order_fits, py::arg("lists"), py::arg("lengths"), py::arg("window"),
+               "See cpp/query_near.hpp.");
+    module.def("query_positions", &positions, py::arg("node"), py::arg("snapshot"), py::arg("slot"),
+               py::arg("field"), "Where the tokens of a term, prefix, fuzzy or any_of stand in a document.");
     module.def("query_match", &match, py::arg("node"), py::arg("snapshot"), py::arg("allowed") = py::none(),
                "Packed words of the live documents that match, for each segment.");
     module.def("query_count", &count, py::arg("node"), py::arg("snapshot"), py::arg("allowed") = py::none(),

@@ -80,6 +80,7 @@ class PositionsEncoder {
     void end_term();
     // What is complete so far and was not drained before, for a caller who streams it to a file.
     std::vector<std::uint8_t> drain();
+    std::size_t pending() const { return done_.size(); }  // what drain() would give
     std::vector<std::uint64_t> take_starts();
     // All of it, when nothing was drained.
     std::shared_ptr<const Bm25Positions> finish();
@@ -98,6 +99,7 @@ class PositionsBuilder {
   public:
     static constexpr std::uint32_t kNone = UINT32_MAX;  // a token without a posting keeps its place
     void add(std::uint32_t term) { order_.push(term); }
+    std::uint64_t memory() const { return order_.size() * 10; }  // that finish() will need, about
     // postings(term): as the segment will have them. The builder is empty afterwards.
     using PostingsOf = std::function<Postings(std::size_t)>;
     std::shared_ptr<const Bm25Positions> finish(std::span<const std::uint32_t> lengths,

@@ -214,6 +214,21 @@ std::vector<std::uint32_t> query_terms(const QueryNode& node, const Bm25Index& s
     }
 }
 
+std::vector<std::uint32_t> token_positions(const QueryNode& node, const Bm25Index& segment, std::uint32_t doc,
+                                           std::size_t field) {
+    std::vector<std::uint32_t> all;
+    std::vector<std::uint32_t> one;
+    for (const std::uint32_t term : query_terms(node, segment)) {
+        const auto docs = segment.postings(term, field).docs;
+        const auto at = std::lower_bound(docs.begin(), docs.end(), doc);
+        if (at == docs.end() || *at != doc) continue;
+        segment.positions(term, field).read(static_cast<std::size_t>(at - docs.begin()), one);
+        all.insert(all.end(), one.begin(), one.end());
+    }
+    std::sort(all.begin(), all.end());
+    return all;
+}
+
 DocSet query_match(const QueryNode& node, const Bm25Snapshot& snapshot, std::size_t segment,
                    const DocSet* allowed) {
     const SegmentView& view = snapshot.segments()[segment];

@@ -21,6 +21,11 @@ DocSet query_match(const QueryNode& node, const Bm25Snapshot& snapshot, std::siz
 // The ids that a node which names tokens has in a segment, ascending.
 std::vector<std::uint32_t> query_terms(const QueryNode& node, const Bm25Index& segment);
 
+// Where the tokens that such a node names stand in a field of a document, ascending. Of an index with
+// positions.
+std::vector<std::uint32_t> token_positions(const QueryNode& node, const Bm25Index& segment, std::uint32_t doc,
+                                           std::size_t field);
+
 // Checks that do not depend on the segment. Throws InvalidInput naming the rule.
 void check_query(const QueryNode& node, const Bm25Snapshot& snapshot);
 

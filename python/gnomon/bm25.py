@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+import pickle
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from . import _core
 from .analysis import Analyzer
 from .arrays import as_count, as_threads
-from .bm25_input import AnalyzerLike, add_documents, as_analyzer
-from .results import Float64Array, Hits, Ids
+from .bm25_build import Plan, build
+from .bm25_edit import Editing
+from .bm25_ids import SegmentIds, checked_ids
+from .bm25_input import AnalyzerLike, as_analyzer
+from .bm25_segment import Segment, State
+from .bm25_session import Session
+from .bm25_store import Layout, damaged, read_state, segment_meta, write_segment
+from .columns import block_of
+from .progress import Progress
+from .results import Float64Array, Hits
 from .storage import Directory, DirectoryWriter
 
 
@@ -72,7 +83,7 @@ def bm25_scores(
     return scores
 
 
-class BM25Index:
+class BM25Index(Editing):
     """An inverted index that answers BM25 queries exactly.
 
     Scores equal ``gnomon.reference.bm25`` bit for bit at every kernel level and thread count;
@@ -89,13 +100,23 @@ class BM25Index:
     """
 
     def __init__(
-        self, core: _core.Bm25Index, ids: Ids, analyzer: Analyzer | None, k1: float, b: float
+        self,
+        state: State,
+        layout: Layout,
+        analyzer: Analyzer | None,
+        k1: float,
+        b: float,
+        session: Session | None = None,
     ):
-        self._core = core
-        self._ids = ids
+        self._state = state
+        self._layout = layout
         self._analyzer = analyzer
         self._k1 = k1
         self._b = b
+        self._session = session
+        self._committed = None if session is None else (state, layout)
+        self._saved: tuple[str, State] | None = None
+        self._lock = threading.RLock()
 
     @classmethod
     def build(
@@ -106,6 +127,14 @@ class BM25Index:
         *,
         k1: float = 1.2,
         b: float = 0.75,
+        fields: Iterable[str] | None = None,
+        positions: bool = False,
+        columns: Any = None,
+        column_kinds: Mapping[str, str] | None = None,
+        store_text: bool = False,
+        threads: int | None = None,
+        memory_budget: int | None = None,
+        progress: Progress = None,
     ) -> BM25Index:
         """Builds an index from texts, token lists, or token ids.
 
@@ -117,7 +146,8 @@ class BM25Index:
             sequence or array of non-negative integers (token ids); all of one kind. Or a tuple
             ``(token_ids, offsets)`` of two integer arrays, where document i is
             ``token_ids[offsets[i]:offsets[i + 1]]``. Memory grows with the greatest token id, so
-            number tokens from 0 up and do not pass hashes.
+            number tokens from 0 up and do not pass hashes. Or a scipy sparse matrix of term
+            frequencies, [documents, terms]. Both kinds of arrays are read where they lie.
         ids
             As many unique str, or unique int, as documents; positions 0..N-1 when not given.
         analyzer
@@ -126,6 +156,30 @@ class BM25Index:
             tokens, one may be given to make queries that are texts possible.
         k1, b
             Parameters used by every search of this index; they are stored with it.
+        fields
+            Names of fields. Each document is then a mapping from field to its text, tokens or
+            token ids; a field that it lacks is empty.
+        positions
+            Keep where each token stands, for phrases, nears and :meth:`match_positions`; about a
+            byte a token.
+        columns
+            Values to filter by: a mapping from column to as many values as there are documents, or
+            a list with a mapping for each document. A value is a str or a list of str (keyword),
+            an int, a float, a date or datetime, or None where a document has none.
+        column_kinds
+            Declares columns: "keyword", "integer", "float" or "date". A column that is not declared
+            has the kind of its first value.
+        store_text
+            Keep the texts beside the index, for :meth:`text`.
+        threads
+            For texts; ``GNOMON_THREADS`` or all cores when not given. The index is the same.
+        memory_budget
+            Bytes, at least 32 MiB, for what is collected while building. More goes to temporary
+            files (in TMPDIR), and the index is a mapped temporary file until it is saved. What is
+            not counted: the distinct terms (some 40 bytes each) and 12 bytes a document.
+        progress
+            True for a progress bar on standard error, or a function that is called with
+            (documents done, documents in all or None).
 
         Raises
         ------
@@ -140,26 +194,35 @@ class BM25Index:
         ['doc-2']
         """
         k1, b = _checked_parameters(k1, b)  # before a long build rather than at the first search
-        builder, chosen = add_documents(documents, analyzer)
-        core = builder.finish()
-        return cls(core, Ids.of(ids, core.n_docs), chosen, k1, b)
+        plan = Plan.of(fields, store_text, threads, memory_budget, positions)
+        built = build(documents, analyzer, plan, progress)
+        own = SegmentIds.of(ids, built.core.n_docs)
+        next_id = own.n if own.kind == "position" else 0
+        block, kinds = block_of(columns, built.core.n_docs, column_kinds or {})
+        layout = Layout(
+            own.kind,
+            plan.fields,
+            plan.store_text,
+            plan.positions,
+            tuple(kinds.items()),
+            next_id,
+        )
+        state = State([Segment(built.core, own, built.texts, block)])
+        return cls(state, layout, built.analyzer, k1, b)
 
-    def _terms(self, queries: Sequence[Any]) -> tuple[Any, Any]:
-        """Known term ids of each query, flat, and where each query ends."""
-        if self._core.has_vocabulary:
-            return self._core.lookup([self._tokens(query) for query in queries])
-        flat: list[int] = []
-        offsets = [0]
+    def _known(self, queries: Sequence[Any]) -> list[Any]:
+        """The tokens or token ids of each query, as the core takes them."""
+        if self._state.core.has_vocabulary:
+            return [self._tokens(query) for query in queries]
+        known = []
         for query in queries:
             if isinstance(query, (str, bytes)):
                 raise TypeError(
                     "this index was built from token ids; a query is a list of token ids"
                 )
-            for place, term in enumerate(query):
-                if as_count(term, f"query[{place}]") < self._core.n_terms:
-                    flat.append(int(term))
-            offsets.append(len(flat))
-        return np.array(flat, dtype=np.uint32), np.array(offsets, dtype=np.int64)
+            terms = [as_count(term, f"query[{place}]") for place, term in enumerate(query)]
+            known.append([term for term in terms if term < 2**32])
+        return known
 
     def _tokens(self, query: Any) -> Any:
         if not isinstance(query, str):
@@ -234,14 +297,14 @@ class BM25Index:
         return self._search(list(queries), k, as_threads(threads), level)
 
     def _search(self, queries: list[Any], k: int, threads: int, level: str | None) -> list[Hits]:
-        best = min(as_count(k, "k"), len(self))
-        terms, offsets = self._terms(queries)
-        ends, positions, scores = self._core.search_many(
-            terms, offsets, best, self._k1, self._b, threads, level or ""
+        state = self._state  # one for the whole search, whatever other threads do meanwhile
+        best = min(as_count(k, "k"), state.core.n_docs)
+        ends, slots, scores = state.core.search_many(
+            self._known(queries), best, self._k1, self._b, threads, level or ""
         )
         bounds = ends.tolist()
         return [
-            Hits(self._ids.take(positions[first:last]), scores[first:last])
+            Hits(state.ids_at(slots[first:last]), scores[first:last])
             for first, last in pairwise(bounds)
         ]
 
@@ -254,22 +317,24 @@ class BM25Index:
         >>> gnomon.BM25Index.build(["one two", "two three"]).scores("one").tolist()
         [0.693147..., 0.0]
         """
-        terms, _ = self._terms([query])
-        return self._core.scores(terms, self._k1, self._b, level or "")
+        return self._state.core.scores(self._known([query])[0], self._k1, self._b, level or "")
 
     def __len__(self) -> int:
         """How many documents the index holds."""
-        return self._core.n_docs
+        return self._state.core.n_docs
 
     @property
     def n_tokens(self) -> int:
-        """Tokens over all documents; ``n_tokens / len(index)`` is avgdl."""
-        return self._core.n_tokens()
+        """Tokens over all documents and fields; ``n_tokens / len(index)`` is avgdl."""
+        return sum(self._state.core.n_tokens(field) for field in range(self._state.core.n_fields))
 
     @property
     def n_terms(self) -> int:
-        """Distinct terms (for token ids: the greatest id plus one)."""
-        return self._core.n_terms
+        """Distinct terms (for token ids: the greatest id plus one).
+
+        Those that only deleted documents hold count until a merge.
+        """
+        return self._state.core.n_terms
 
     @property
     def analyzer(self) -> Analyzer | None:
@@ -300,22 +365,77 @@ class BM25Index:
         >>> gnomon.BM25Index.load(folder).search("three").ids
         array([1])
         """
-        with DirectoryWriter(path) as writer:
-            writer.commit({"bm25": self.write_part(writer)})
+        with self._lock:
+            with DirectoryWriter(path) as writer:
+                writer.commit({"bm25": self.write_part(writer)})
+            self._saved = (os.path.realpath(os.fspath(path)), self._state)
 
     def write_part(self, writer: DirectoryWriter) -> dict[str, Any]:
-        """Adds this index to a directory that is being written; returns the part's metadata."""
-        core = _core.ContainerWriter(writer.file("bm25", "postings"))
-        self._core.write(core)
-        core.finish()
-        if self._ids.kind != "position":
-            self._ids.write(writer.file("bm25", "ids"))
+        """Adds this index, as one segment, to a directory that is being written.
+
+        Returns the part's metadata.
+        """
+        segments = self._state.segments
+        write_segment(writer, segments, 0)
+        layout = replace(self._layout, next_number=1)
+        entries = [segment_meta(segments, 0)]
+        return {**self._settings_meta(), **layout.to_meta(), "segments": entries}
+
+    def _settings_meta(self) -> dict[str, Any]:
         return {
             "k1": self._k1,
             "b": self._b,
-            "ids": self._ids.kind,
             "analyzer": None if self._analyzer is None else self._analyzer.to_meta(),
         }
+
+    @classmethod
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        mode: Literal["r", "w"] = "r",
+        *,
+        analyzer: AnalyzerLike | None = None,
+    ) -> BM25Index:
+        """Opens a saved index by memory map, for reading or, with ``mode="w"``, for changing it.
+
+        Any number of readers, each on the state that was committed when it was opened or last
+        :meth:`refresh`-ed; one writer at a time, which sees its own edits at once and makes them
+        the state on disk by :meth:`commit`. In a ``with`` block the writer commits at the end, or
+        drops its edits if there was an exception.
+
+        ``analyzer`` is needed when the index was built with a function of the caller's own.
+
+        Raises
+        ------
+        FileNotFoundError
+            There is no index.
+        BlockingIOError
+            Another writer, alive, has it open; its process is named.
+        CorruptIndex
+            What is there is not a whole BM25 index. Damage inside a term's postings is found when
+            the term is first used.
+        ValueError
+            ``mode="w"`` for an index with passages, which ``gnomon index`` makes as a whole.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import gnomon
+        >>> folder = tempfile.mkdtemp() + "/index"
+        >>> gnomon.BM25Index.build(["one two", "two three"], ids=["a", "b"]).save(folder)
+        >>> with gnomon.BM25Index.open(folder, mode="w") as index:
+        ...     _ = index.add(["three four"], ids=["c"])
+        >>> gnomon.BM25Index.open(folder).search("three").ids
+        ['b', 'c']
+        """
+        if mode not in ("r", "w"):
+            raise ValueError(f"mode must be 'r' or 'w', got {mode!r}")
+        session = Session(path, mode == "w")
+        try:
+            return cls._of_directory(session.opened(), session, analyzer)
+        except BaseException:
+            session.close()
+            raise
 
     @classmethod
     def load(
@@ -324,13 +444,8 @@ class BM25Index:
         *,
         analyzer: AnalyzerLike | None = None,
     ) -> BM25Index:
-        """Opens a saved index by memory map.
-
-        ``analyzer`` is needed when the index was built with a function of the caller's own.
-        Raises FileNotFoundError, or :class:`gnomon.CorruptIndex` when what is there is not a whole
-        BM25 index. Damage inside a term's postings is found when the term is first used.
-        """
-        return cls.read_part(Directory.open(path), analyzer=analyzer)
+        """Opens a saved index for reading: :meth:`open`."""
+        return cls.open(path, analyzer=analyzer)
 
     @classmethod
     def read_part(
@@ -339,14 +454,71 @@ class BM25Index:
         *,
         analyzer: AnalyzerLike | None = None,
     ) -> BM25Index:
-        """Opens the BM25 part of an opened directory."""
+        """Opens the BM25 part of an opened directory, for reading."""
+        return cls._of_directory(directory, Session.of(directory), analyzer)
+
+    @classmethod
+    def _of_directory(
+        cls, directory: Directory, session: Session, analyzer: AnalyzerLike | None
+    ) -> BM25Index:
         meta = directory.meta("bm25")
-        core = _core.Bm25Index.open(directory.container("bm25", "postings"))
         k1, b, recorded = _checked_meta(meta)
+        layout = Layout.of_meta(meta)
+        state = read_state(directory, layout, meta.get("segments"))
         chosen = as_analyzer(analyzer)
         if recorded is not None:
             chosen = Analyzer.from_meta(recorded, chosen)
-        return cls(core, Ids.of_part(directory, "bm25", core.n_docs), chosen, k1, b)
+        return cls(state, layout, chosen, k1, b, session)
+
+    def _read_settings(self, meta: dict[str, Any]) -> None:
+        k1, b, recorded = _checked_meta(meta)
+        if recorded is not None:
+            self._analyzer = Analyzer.from_meta(recorded, self._analyzer)
+        self._k1, self._b = k1, b
+
+    def __enter__(self) -> BM25Index:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            if kind is None and self._session is not None and self._session.writing:
+                self.commit()
+        finally:
+            self.close()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles the path of a saved index; what is loaded is the newest state there."""
+        state = self._state
+        custom = self._analyzer if self._analyzer is not None and self._analyzer.custom else None
+        if self._session is not None and self._committed is not None:
+            if state is not self._committed[0]:
+                raise pickle.PicklingError("the index has edits; commit() them before pickling it")
+            return _load, (str(self._session.path), custom)
+        if self._saved is None or self._saved[1] is not state:
+            raise pickle.PicklingError(
+                "an index is pickled by the path at which it is saved; save() it first"
+            )
+        return _load, (self._saved[0], custom)
+
+    def text(self, id: Any) -> Any:
+        """The stored text of a document; with named fields, a dict from field to text.
+
+        Raises KeyError for an id that is not in the index, ValueError when the index was built
+        without ``store_text=True``, CorruptIndex when the text is damaged on the disk.
+
+        Examples
+        --------
+        >>> import gnomon
+        >>> gnomon.BM25Index.build(["one two"], ids=["a"], store_text=True).text("a")
+        'one two'
+        """
+        if not self._layout.store_text:
+            raise ValueError("this index stores no texts; build it with store_text=True")
+        state = self._state
+        slot = int(state.find(checked_ids([id], self._layout.kind, 1))[0])
+        if slot < 0:
+            raise KeyError(f"id is not in the index: {id!r}")
+        return state.text(slot)
 
     def verify(self) -> None:
         """Reads and checks everything. Raises :class:`gnomon.CorruptIndex` naming the damage.
@@ -356,8 +528,22 @@ class BM25Index:
         >>> import gnomon
         >>> gnomon.BM25Index.build(["one two"]).verify()
         """
-        self._core.verify()
-        self._ids.verify()
+        state = self._state
+        for segment in state.segments:
+            segment.core.verify()
+            segment.ids.verify()
+            if segment.texts is not None:
+                segment.texts.verify()
+        ids = state.live_ids()
+        values = ids if isinstance(ids, list) else ids.tolist()
+        if len(set(values)) != len(values):
+            raise _core.CorruptIndex("ids: not unique; build the index again")
+        if self._layout.kind == "position" and values and max(values) >= self._layout.next_id:
+            raise damaged("an automatic id is to be given again")
+
+
+def _load(path: str, analyzer: Analyzer | None) -> BM25Index:
+    return BM25Index.load(path, analyzer=analyzer)
 
 
 def _checked_parameters(k1: float, b: float) -> tuple[float, float]:

@@ -183,7 +183,9 @@ def _together(column: str, matched: Sequence[Sequence[Words]], view: FilterView)
     owners, docs, values = [], [], []
     for segment, given in enumerate(columns_named(column, view)):
         if given.kind not in ("keyword", "integer"):
-            raise TypeError(f"groups are keywords or integers, but column {column!r} is {given.kind}")
+            raise TypeError(
+                f"groups are keywords or integers, but column {column!r} is {given.kind}"
+            )
         doc, value = given.pairs()
         owners.append(np.full(doc.size, segment))
         docs.append(doc)

@@ -28,7 +28,7 @@ from .column_values import KINDS, as_date, as_float, as_integer, as_keywords, da
 from .column_words import pack, unpack
 from .results import StringTable
 
-__all__ = ["Column", "ColumnBlock", "ColumnWriter"]
+__all__ = ["Column", "ColumnBlock", "ColumnWriter", "block_of"]
 
 Words = npt.NDArray[np.uint64]
 
@@ -312,6 +312,33 @@ class ColumnWriter:
         self.n = 0
         self._values = {name: [] for name in self._kinds}
         return block
+
+
+def block_of(
+    values: Any, n: int, kinds: Mapping[str, str]
+) -> tuple[ColumnBlock | None, dict[str, str]]:
+    """The block of n documents from what a caller gave as columns, and the kinds known then.
+
+    `values` is a mapping from column to its n values, or a list of n mappings from column to value.
+    None, when no column is known.
+    """
+    writer = ColumnWriter(kinds)
+    if values is None or isinstance(values, Mapping):
+        writer.extend(values or {}, n)
+    else:
+        if isinstance(values, (str, bytes)):
+            raise TypeError("columns is one text; pass a mapping from column to values")
+        for place, row in enumerate(values):
+            if not isinstance(row, Mapping):
+                raise TypeError(
+                    f"columns[{place}] is a {type(row).__name__}; pass a mapping from column to "
+                    "values, or a list with a mapping for each document"
+                )
+            writer.add(row)
+        if writer.n != n:
+            raise ValueError(f"columns has {writer.n} rows for {n} documents")
+    known = writer.kinds
+    return (writer.finish() if known else None), known
 
 
 def require_kind(known: str, kind: str, name: str) -> None:
