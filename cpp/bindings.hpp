@@ -12,6 +12,7 @@ void register_errors(pybind11::module_& module);
 void register_storage(pybind11::module_& module);
 void register_analyze(pybind11::module_& module);
 void register_bm25(pybind11::module_& module);
+void register_bm25_snapshot(pybind11::module_& module);
 void register_bm25_search(pybind11::module_& module);
 void register_dense(pybind11::module_& module);
 

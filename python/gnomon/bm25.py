@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
 from typing import Any
-
-import numpy as np
 
 from . import _core
 from .analysis import Analyzer
 from .arrays import as_count, as_threads
+from .bm25_formula import Formula
 from .bm25_input import AnalyzerLike, add_documents, as_analyzer
+from .bm25_searcher import Searcher, TermStats, as_once
 from .results import Float64Array, Hits, Ids
 from .storage import Directory, DirectoryWriter
 
@@ -61,14 +60,14 @@ def bm25_scores(
     """
     if isinstance(query, (str, bytes)):
         raise TypeError(f"query is a {type(query).__name__}; pass a list of tokens")
-    k1, b = _checked_parameters(k1, b)
+    formula = Formula.of("default", k1, b)
     tokens = list(query)
     terms = {token: place for place, token in enumerate(dict.fromkeys(tokens))}
     builder = _core.Bm25Builder(with_vocabulary=False)
     builder.add_matches(list(documents), terms)
     core = builder.finish()
-    ids = [terms[token] for token in tokens if terms[token] < core.n_terms]
-    scores: list[float] = core.scores(np.array(ids, dtype=np.uint32), k1, b).tolist()
+    scorer = formula.scorer(_core.Bm25Snapshot([(core, None)]))
+    scores: list[float] = scorer.scores([terms[token] for token in tokens]).tolist()
     return scores
 
 
@@ -89,13 +88,14 @@ class BM25Index:
     """
 
     def __init__(
-        self, core: _core.Bm25Index, ids: Ids, analyzer: Analyzer | None, k1: float, b: float
+        self, core: _core.Bm25Index, ids: Ids, analyzer: Analyzer | None, formula: Formula
     ):
         self._core = core
         self._ids = ids
         self._analyzer = analyzer
-        self._k1 = k1
-        self._b = b
+        self._formula = formula
+        analyze = None if analyzer is None else analyzer.tokens
+        self._searcher = Searcher(_core.Bm25Snapshot([(core, None)]), formula, analyze)
 
     @classmethod
     def build(
@@ -139,49 +139,49 @@ class BM25Index:
         >>> index.search(["pie"]).ids
         ['doc-2']
         """
-        k1, b = _checked_parameters(k1, b)  # before a long build rather than at the first search
+        formula = Formula.of("default", k1, b)  # before a long build rather than at a search
         builder, chosen = add_documents(documents, analyzer)
         core = builder.finish()
-        return cls(core, Ids.of(ids, core.n_docs), chosen, k1, b)
+        return cls(core, Ids.of(ids, core.n_docs), chosen, formula)
 
-    def _terms(self, queries: Sequence[Any]) -> tuple[Any, Any]:
-        """Known term ids of each query, flat, and where each query ends."""
-        if self._core.has_vocabulary:
-            return self._core.lookup([self._tokens(query) for query in queries])
-        flat: list[int] = []
-        offsets = [0]
-        for query in queries:
-            if isinstance(query, (str, bytes)):
-                raise TypeError(
-                    "this index was built from token ids; a query is a list of token ids"
-                )
-            for place, term in enumerate(query):
-                if as_count(term, f"query[{place}]") < self._core.n_terms:
-                    flat.append(int(term))
-            offsets.append(len(flat))
-        return np.array(flat, dtype=np.uint32), np.array(offsets, dtype=np.int64)
+    def _query(self, query: Any) -> Any:
+        """Documents without a single token do not say whether tokens are str or ids."""
+        if self.n_terms or not self._core.has_vocabulary or isinstance(query, (str, bytes)):
+            return query
+        return [*map(str, query)]
 
-    def _tokens(self, query: Any) -> Any:
-        if not isinstance(query, str):
-            # Documents without a single token do not say whether tokens are str or ids.
-            return query if self.n_terms or isinstance(query, bytes) else [*map(str, query)]
-        if self._analyzer is None:
-            raise TypeError(
-                "this index was built from tokens, without an analyzer; pass the query as a "
-                "list of tokens, or build with analyzer="
-            )
-        return self._analyzer.tokens(query)
-
-    def search(self, query: Any, k: int = 10, *, level: str | None = None) -> Hits:
+    def search(
+        self,
+        query: Any,
+        k: int = 10,
+        *,
+        formula: str | None = None,
+        k1: float | None = None,
+        b: float | None = None,
+        delta: float | None = None,
+        repeats: str = "count",
+        threads: int = 1,
+        level: str | None = None,
+    ) -> Hits:
         """The k best documents that hold at least one query term.
 
         Parameters
         ----------
         query
-            A str (analysed as the documents were), a list of tokens (taken as they are), or a list
-            of token ids. Repeated terms count again; unknown terms add nothing.
+            A str (analysed as the documents were), a list of tokens (taken as they are), a list
+            of token ids, or terms with weights: a mapping from token to weight, or a list of
+            (token, weight). A weight is 0, or 1e-100 to 1e100, or the negative of such. Repeated
+            terms count again; unknown terms add nothing.
         k
             How many; fewer are returned when fewer documents match, never padding.
+        formula, k1, b, delta
+            Score by another formula (:func:`gnomon.bm25_formula.formulas`) or other parameters
+            than the index's own, without building anything anew.
+        repeats
+            ``"once"`` lets a repeated term count once, with its first weight.
+        threads
+            The windows of a costly query are shared out to so many threads; see
+            :meth:`search_many` for many queries.
         level
             Kernel level (see :func:`gnomon.levels`); the answer does not depend on it.
 
@@ -196,25 +196,39 @@ class BM25Index:
             A text where the index has no analyzer, tokens that are not of the index's kind, or k
             that is not a whole number.
         ValueError
-            k < 0, or an unknown level.
+            k < 0, an unknown formula, repeats or level, parameters or weights out of range.
         CorruptIndex
             The postings of a term of the query are damaged on the disk.
 
         Examples
         --------
         >>> import gnomon
-        >>> gnomon.BM25Index.build(["one two", "two three"]).search("zzz").ids
+        >>> index = gnomon.BM25Index.build(["one two", "two three"])
+        >>> index.search("zzz").ids
         array([], dtype=int64)
+        >>> index.search({"two": 0.5, "three": 2.0}, k=1, formula="lucene").ids
+        array([1])
         """
-        if isinstance(query, bytes):
-            raise TypeError("query is bytes; decode it first")
-        return self._search([query], k, 1, level)[0]
+        slots, scores = self._searcher.search(
+            self._query(query),
+            min(as_count(k, "k"), len(self)),
+            self._searcher.scorer(formula, k1, b, delta),
+            once=as_once(repeats),
+            threads=threads if threads == 1 else as_threads(threads),
+            level=level or "",
+        )
+        return Hits(self._ids.take(slots), scores)
 
     def search_many(
         self,
         queries: Iterable[Any],
         k: int = 10,
         *,
+        formula: str | None = None,
+        k1: float | None = None,
+        b: float | None = None,
+        delta: float | None = None,
+        repeats: str = "count",
         threads: int | None = None,
         level: str | None = None,
     ) -> list[Hits]:
@@ -231,22 +245,20 @@ class BM25Index:
         """
         if isinstance(queries, (str, bytes)):
             raise TypeError("queries is one text; pass a list of queries, or use search()")
-        return self._search(list(queries), k, as_threads(threads), level)
-
-    def _search(self, queries: list[Any], k: int, threads: int, level: str | None) -> list[Hits]:
-        best = min(as_count(k, "k"), len(self))
-        terms, offsets = self._terms(queries)
-        ends, positions, scores = self._core.search_many(
-            terms, offsets, best, self._k1, self._b, threads, level or ""
+        answers = self._searcher.search_many(
+            [self._query(query) for query in queries],
+            min(as_count(k, "k"), len(self)),
+            self._searcher.scorer(formula, k1, b, delta),
+            once=as_once(repeats),
+            threads=as_threads(threads),
+            level=level or "",
         )
-        bounds = ends.tolist()
-        return [
-            Hits(self._ids.take(positions[first:last]), scores[first:last])
-            for first, last in pairwise(bounds)
-        ]
+        return [Hits(self._ids.take(slots), scores) for slots, scores in answers]
 
     def scores(self, query: Any, *, level: str | None = None) -> Float64Array:
-        """The score of every document, float64 [N] by position; 0.0 where no query term occurs.
+        """The score of every document, float64 [N] by position.
+
+        0.0 where no query term occurs, but for formulas that give such documents something.
 
         Examples
         --------
@@ -254,8 +266,18 @@ class BM25Index:
         >>> gnomon.BM25Index.build(["one two", "two three"]).scores("one").tolist()
         [0.693147..., 0.0]
         """
-        terms, _ = self._terms([query])
-        return self._core.scores(terms, self._k1, self._b, level or "")
+        return self._searcher.scores(self._query(query), self._searcher.scorer(), level or "")
+
+    def term_stats(self, token: Any) -> TermStats:
+        """How many documents hold a token, and its idf.
+
+        Examples
+        --------
+        >>> import gnomon
+        >>> gnomon.BM25Index.build(["one two", "two three"]).term_stats("two").df
+        2
+        """
+        return self._searcher.term_stats(token)
 
     def __len__(self) -> int:
         """How many documents the index holds."""
@@ -279,12 +301,12 @@ class BM25Index:
     @property
     def k1(self) -> float:
         """Term-frequency saturation."""
-        return self._k1
+        return self._formula.k1
 
     @property
     def b(self) -> float:
         """Length normalisation."""
-        return self._b
+        return self._formula.b
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the index to a directory, atomically: it is there completely, or as it was before.
@@ -311,8 +333,8 @@ class BM25Index:
         if self._ids.kind != "position":
             self._ids.write(writer.file("bm25", "ids"))
         return {
-            "k1": self._k1,
-            "b": self._b,
+            "k1": self._formula.k1,
+            "b": self._formula.b,
             "ids": self._ids.kind,
             "analyzer": None if self._analyzer is None else self._analyzer.to_meta(),
         }
@@ -342,11 +364,11 @@ class BM25Index:
         """Opens the BM25 part of an opened directory."""
         meta = directory.meta("bm25")
         core = _core.Bm25Index.open(directory.container("bm25", "postings"))
-        k1, b, recorded = _checked_meta(meta)
+        formula, recorded = _checked_meta(meta)
         chosen = as_analyzer(analyzer)
         if recorded is not None:
             chosen = Analyzer.from_meta(recorded, chosen)
-        return cls(core, Ids.of_part(directory, "bm25", core.n_docs), chosen, k1, b)
+        return cls(core, Ids.of_part(directory, "bm25", core.n_docs), chosen, formula)
 
     def verify(self) -> None:
         """Reads and checks everything. Raises :class:`gnomon.CorruptIndex` naming the damage.
@@ -360,23 +382,13 @@ class BM25Index:
         self._ids.verify()
 
 
-def _checked_parameters(k1: float, b: float) -> tuple[float, float]:
-    """Both as float. An empty index refuses what every search would. Raises ValueError."""
-    try:
-        k1, b = float(k1), float(b)
-    except OverflowError:
-        raise ValueError("k1 and b must be numbers that fit float64") from None
-    _core.Bm25Builder(with_vocabulary=False).finish().prepare(k1, b)
-    return k1, b
-
-
-def _checked_meta(meta: dict[str, Any]) -> tuple[float, float, dict[str, Any] | None]:
-    """k1, b and the analyzer's entry. A manifest can be forged: nothing is taken on trust."""
+def _checked_meta(meta: dict[str, Any]) -> tuple[Formula, dict[str, Any] | None]:
+    """The formula and the analyzer's entry. A manifest can be forged: nothing is taken on trust."""
     k1, b, recorded = meta.get("k1"), meta.get("b"), meta.get("analyzer", False)
     try:
         if type(k1) is not float or type(b) is not float:
             raise ValueError(f"k1 and b must be numbers, found {k1!r} and {b!r}")
-        _checked_parameters(k1, b)
+        formula = Formula.of("default", k1, b)
         if recorded is not None and not (
             isinstance(recorded, dict) and isinstance(recorded.get("name"), str)
         ):
@@ -385,4 +397,4 @@ def _checked_meta(meta: dict[str, Any]) -> tuple[float, float, dict[str, Any] | 
         raise _core.CorruptIndex(
             f"the manifest's bm25 part is damaged: {error}; build the index again"
         ) from None
-    return k1, b, recorded
+    return formula, recorded
