@@ -5,13 +5,9 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
-#include <algorithm>
-
 #include "bindings.hpp"
 #include "bm25_builder.hpp"
-#include "bm25_search.hpp"
 #include "error.hpp"
-#include "parallel.hpp"
 
 namespace py = pybind11;
 
@@ -132,14 +128,6 @@ py::tuple lookup(const Bm25Index& index, const py::list& queries) {
     return py::make_tuple(U32Array(static_cast<py::ssize_t>(terms.size()), terms.data()), offsets);
 }
 
-std::span<const std::uint32_t> term_span(const Bm25Index& index, const U32Array& terms) {
-    const std::span<const std::uint32_t> span(terms.data(), static_cast<std::size_t>(terms.size()));
-    for (const std::uint32_t term : span)
-        if (term >= index.n_terms())
-            throw py::index_error("term " + std::to_string(term) + " is not in the index");
-    return span;
-}
-
 std::size_t known_field(const Bm25Index& index, std::size_t field) {
     if (field >= index.n_fields())
         throw py::index_error("field " + std::to_string(field) + " is not in the index");
@@ -154,58 +142,6 @@ py::tuple postings(const Bm25Index& index, std::uint64_t term, std::size_t field
     U32Array tfs(static_cast<py::ssize_t>(list.docs.size()));
     for (std::size_t i = 0; i < list.docs.size(); ++i) tfs.mutable_data()[i] = list.tf(i);
     return py::make_tuple(U32Array(static_cast<py::ssize_t>(list.docs.size()), list.docs.data()), tfs);
-}
-
-// (offsets, positions, scores) of all queries, flat.
-py::tuple search_many(const Bm25Index& index, const U32Array& terms, const I64Array& offsets, std::size_t k,
-                      double k1, double b, std::size_t threads, std::string_view level) {
-    const std::span<const std::uint32_t> flat = term_span(index, terms);
-    require(offsets.size() > 0, "offsets of the queries must start with 0");
-    const std::int64_t* const starts = offsets.data();
-    const std::size_t n = static_cast<std::size_t>(offsets.size() - 1);
-    for (std::size_t q = 0; q <= n; ++q)
-        if (starts[q] < 0 || starts[q] > terms.size() || (q > 0 && starts[q] < starts[q - 1]))
-            throw InvalidInput("offsets of the queries do not fit their terms");
-    std::vector<std::vector<Hit>> results(n);
-    {
-        const py::gil_scoped_release release;
-        const Kernels& kernels = kernels_named(level);
-        const auto scoring = index.scoring({k1, b});
-        const std::size_t workers = std::min(thread_count(threads), std::max<std::size_t>(n, 1));
-        std::vector<Bm25Scratch> scratch(workers);
-        parallel_for(workers, n, [&](std::size_t worker, std::size_t q) {
-            const auto first = static_cast<std::size_t>(starts[q]);
-            const auto count = static_cast<std::size_t>(starts[q + 1]) - first;
-            results[q] =
-                bm25_search(index, *scoring, flat.subspan(first, count), k, kernels, scratch[worker]);
-        });
-    }
-    I64Array ends(static_cast<py::ssize_t>(n + 1));
-    std::int64_t total = 0;
-    for (std::size_t q = 0; q <= n; ++q) {
-        ends.mutable_data()[q] = total;
-        if (q < n) total += static_cast<std::int64_t>(results[q].size());
-    }
-    I64Array positions(total);
-    F64Array scores(total);
-    std::int64_t at = 0;
-    for (const std::vector<Hit>& hits : results) {
-        for (const Hit& hit : hits) {
-            positions.mutable_data()[at] = hit.position;
-            scores.mutable_data()[at++] = hit.score;
-        }
-    }
-    return py::make_tuple(ends, positions, scores);
-}
-
-F64Array score_all(const Bm25Index& index, const U32Array& terms, double k1, double b,
-                   std::string_view level) {
-    const std::span<const std::uint32_t> span = term_span(index, terms);
-    F64Array scores(static_cast<py::ssize_t>(index.n_docs()));
-    double* const out = scores.mutable_data();
-    const py::gil_scoped_release release;
-    bm25_score_all(index, *index.scoring({k1, b}), span, kernels_named(level), out);
-    return scores;
 }
 
 }  // namespace
@@ -256,9 +192,6 @@ void register_bm25(py::module_& module) {
         .def(
             "prepare", [](const Bm25Index& index, double k1, double b) { index.scoring({k1, b}); },
             py::arg("k1"), py::arg("b"), py::call_guard<py::gil_scoped_release>())
-        .def("search_many", &search_many, py::arg("terms"), py::arg("offsets"), py::arg("k"), py::arg("k1"),
-             py::arg("b"), py::arg("threads") = 0, py::arg("level") = "")
-        .def("scores", &score_all, py::arg("terms"), py::arg("k1"), py::arg("b"), py::arg("level") = "")
         .def("write", &Bm25Index::write, py::arg("writer"), py::call_guard<py::gil_scoped_release>())
         .def_static(
             "open",
