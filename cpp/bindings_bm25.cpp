@@ -18,7 +18,8 @@ namespace {
 // n_fields.
 class PartWalk {
   public:
-    PartWalk(Bm25Builder& builder, std::size_t n_parts) : builder_(builder), first_(builder.n_docs()) {
+    PartWalk(Bm25Builder& builder, std::size_t n_parts, std::size_t first = 0)
+        : builder_(builder), first_(first) {
         if (n_parts % builder.n_fields() != 0)
             throw InvalidInput("documents must have " + std::to_string(builder.n_fields()) + " parts each");
     }
@@ -33,8 +34,9 @@ class PartWalk {
     std::size_t first_;
 };
 
-void add_tokens(Bm25Builder& builder, const py::list& parts) {
-    const PartWalk walk(builder, parts.size());
+// `first` is the number of the first document, for messages.
+void add_tokens(Bm25Builder& builder, const py::list& parts, std::size_t first) {
+    const PartWalk walk(builder, parts.size(), first);
     for (std::size_t part = 0; part < parts.size(); ++part) {
         const std::size_t place = walk.document(part);
         const py::object tokens = token_sequence(parts[part], "documents", place);
@@ -148,12 +150,13 @@ void register_bm25(py::module_& module) {
     py::class_<Bm25Builder>(module, "Bm25Builder", py::is_final(),
                             "Collects documents; finish() makes the index.")
         .def(py::init<bool, std::size_t>(), py::arg("with_vocabulary"), py::arg("n_fields") = 1)
-        .def("add_tokens", &add_tokens, py::arg("documents"))
+        .def("add_tokens", &add_tokens, py::arg("documents"), py::arg("first") = 0)
         .def("add_texts", &add_texts, py::arg("cased"), py::arg("lowered"), py::arg("preset"))
         .def("add_ids", &add_ids, py::arg("ids"), py::arg("offsets"))
         .def("add_matches", &add_matches, py::arg("documents"), py::arg("query_terms"))
         .def_property_readonly("n_docs", &Bm25Builder::n_docs)
         .def_property_readonly("n_tokens", &Bm25Builder::n_tokens)
+        .def_property_readonly("memory", &Bm25Builder::memory)
         .def("finish", &Bm25Builder::finish, py::call_guard<py::gil_scoped_release>());
 
     py::class_<Bm25Index, std::shared_ptr<Bm25Index>>(module, "Bm25Index", py::is_final(),
@@ -173,6 +176,8 @@ void register_bm25(py::module_& module) {
                 return index.n_postings(known_field(index, field));
             },
             py::arg("field") = 0)
+        .def_property_readonly("is_mapped", &Bm25Index::is_mapped)
+        .def_property_readonly("memory", &Bm25Index::memory)
         .def("postings", &postings, py::arg("term"), py::arg("field") = 0)
         .def(
             "length",

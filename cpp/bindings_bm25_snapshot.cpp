@@ -1,4 +1,4 @@
-// gnomon._core: segments together, with deletions.
+// gnomon._core: segments together, with deletions; merging them.
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -7,8 +7,10 @@
 
 #include "bindings.hpp"
 #include "bindings_bm25.hpp"
+#include "bm25_merge.hpp"
 #include "bm25_snapshot.hpp"
 #include "error.hpp"
+#include "parallel.hpp"
 
 namespace py = pybind11;
 
@@ -63,6 +65,7 @@ void register_bm25_snapshot(py::module_& module) {
         .def_property_readonly("n_slots", &Bm25Snapshot::n_slots)
         .def_property_readonly("n_docs", &Bm25Snapshot::n_docs)
         .def_property_readonly("n_fields", &Bm25Snapshot::n_fields)
+        .def_property_readonly("n_terms", &Bm25Snapshot::n_terms)
         .def_property_readonly("has_vocabulary", &Bm25Snapshot::has_vocabulary)
         .def(
             "n_tokens",
@@ -80,6 +83,23 @@ void register_bm25_snapshot(py::module_& module) {
                 return snapshot.df(term);
             },
             py::arg("token"));
+
+    module.def(
+        "merge_segments",
+        [](const py::list& segments, std::size_t threads) {
+            const std::vector<SegmentView> views = segment_views(segments);
+            const py::gil_scoped_release release;
+            return std::const_pointer_cast<Bm25Index>(merge_segments(views, thread_count(threads)));
+        },
+        py::arg("segments"), py::arg("threads") = 1, "The live documents of segments as one segment.");
+    module.def(
+        "merge_segments_to",
+        [](const py::list& segments, ContainerWriter& writer) {
+            const std::vector<SegmentView> views = segment_views(segments);
+            const py::gil_scoped_release release;
+            merge_segments_to(views, writer);
+        },
+        py::arg("segments"), py::arg("writer"), "The same into a file, which may be larger than the memory.");
 }
 
 }  // namespace gnomon

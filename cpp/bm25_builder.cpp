@@ -63,6 +63,15 @@ std::uint64_t Bm25Builder::n_tokens() const {
     return tokens;
 }
 
+std::uint64_t Bm25Builder::memory() const {
+    constexpr std::uint64_t kTerm = sizeof(Term) + 2 * sizeof(std::uint64_t);  // and where it starts, twice
+    std::uint64_t bytes = vocabulary_.memory();
+    for (const Field& field : fields_)
+        bytes += field.postings.size() * (sizeof(Posting) + 5) + field.terms.capacity() * kTerm +
+                 field.lengths.capacity() * 8;
+    return bytes;
+}
+
 // A counting sort by term keeps the order of documents within each term.
 Bm25Field Bm25Builder::sorted(Field& field, std::size_t n_terms) {
     std::vector<std::uint64_t> starts(n_terms + 1, 0);

@@ -31,6 +31,7 @@ class Bm25Builder {
 
     std::uint64_t n_docs() const { return fields_[0].lengths.size(); }
     std::uint64_t n_tokens() const;  // of all fields
+    std::uint64_t memory() const;    // bytes, about, that finish() will need at most
     // The builder is empty afterwards.
     std::shared_ptr<const Bm25Index> finish();
 

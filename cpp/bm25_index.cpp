@@ -77,6 +77,13 @@ void Bm25Index::check_term(std::uint64_t term, std::size_t field) const {
             fail_term(term, "its wide frequencies are not those of its postings");
 }
 
+std::uint64_t Bm25Index::memory() const {
+    std::uint64_t bytes = vocabulary_ ? vocabulary_->memory() : 0;
+    for (const Bm25Field& f : fields_)
+        bytes += f.lengths.size() * 4 + f.starts.size() * 8 + f.docs.size() * 5 + f.wide_tfs.size() * 4;
+    return bytes;
+}
+
 std::uint64_t Bm25Index::df(std::uint64_t term) const {
     if (n_fields() == 1) return postings(term).docs.size();
     std::vector<std::uint32_t> docs;
@@ -123,16 +130,23 @@ std::span<const std::uint32_t> Bm25Index::lengths(std::size_t field) const {
     return f.lengths.span();
 }
 
-// Damaged blocks must not get new, matching checksums in the copy: everything is verified first.
-void Bm25Index::write(ContainerWriter& writer) const {
+void Bm25Index::write_head(ContainerWriter& writer, std::uint64_t n_docs, std::uint64_t n_terms,
+                           std::span<const std::pair<std::uint64_t, std::uint64_t>> totals) {
     const std::uint64_t version[] = {kVersion};
     writer.section("version", std::span<const std::uint64_t>(version));
-    std::vector<std::uint64_t> counts = {n_docs(), n_terms(), n_fields()};
-    for (const Bm25Field& f : fields_) {
-        counts.push_back(f.n_tokens);
-        counts.push_back(f.docs.size());
+    std::vector<std::uint64_t> counts = {n_docs, n_terms, totals.size()};
+    for (const auto& [tokens, postings] : totals) {
+        counts.push_back(tokens);
+        counts.push_back(postings);
     }
     writer.section("counts", std::span<const std::uint64_t>(counts));
+}
+
+// Damaged blocks must not get new, matching checksums in the copy: everything is verified first.
+void Bm25Index::write(ContainerWriter& writer) const {
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> totals;
+    for (const Bm25Field& f : fields_) totals.emplace_back(f.n_tokens, f.docs.size());
+    write_head(writer, n_docs(), n_terms(), totals);
     for (std::size_t field = 0; field < n_fields(); ++field) {
         const auto section = [&](const char* name, const auto& column) {
             column.ensure_all();

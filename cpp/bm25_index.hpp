@@ -17,6 +17,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bm25.hpp"
@@ -70,6 +71,8 @@ class Bm25Index {
     std::uint64_t n_postings(std::size_t field = 0) const { return fields_[field].docs.size(); }
     bool has_vocabulary() const { return vocabulary_.has_value(); }
     const Vocabulary& vocabulary() const { return *vocabulary_; }
+    bool is_mapped() const { return checked_ != nullptr; }
+    std::uint64_t memory() const;  // bytes of its arrays, wherever they lie
 
     // Throws CorruptIndex when the term's part of a mapped file is damaged.
     Postings postings(std::uint64_t term, std::size_t field = 0) const;
@@ -88,6 +91,9 @@ class Bm25Index {
     std::shared_ptr<const Bm25Scoring> scoring(bm25::Params params) const;
 
     void write(ContainerWriter& writer) const;
+    // The sections before those of the fields; totals are the tokens and postings of each field.
+    static void write_head(ContainerWriter& writer, std::uint64_t n_docs, std::uint64_t n_terms,
+                           std::span<const std::pair<std::uint64_t, std::uint64_t>> totals);
     static std::shared_ptr<const Bm25Index> open(const std::shared_ptr<const Container>& container);
     // Every invariant of every term, on top of the container's checksums.
     void verify() const;

@@ -1,5 +1,6 @@
 #include "bm25_snapshot.hpp"
 
+#include <algorithm>
 #include <limits>
 #include <string>
 
@@ -33,6 +34,27 @@ std::shared_ptr<const Bm25Snapshot> Bm25Snapshot::of(std::vector<SegmentView> se
         throw InvalidInput("an index holds at most 4,294,967,294 documents, deleted ones included; merge it");
     snapshot->segments_ = std::move(segments);
     return snapshot;
+}
+
+std::uint64_t Bm25Snapshot::n_terms() const {
+    std::uint64_t n = 0;
+    for (std::size_t i = 0; i < segments_.size(); ++i) {
+        const Bm25Index& segment = *segments_[i].segment;
+        if (!has_vocabulary_ || i == 0) {
+            n = std::max(n, segment.n_terms());
+            continue;
+        }
+        for (std::uint32_t term = 0; term < segment.n_terms(); ++term) {
+            const std::string_view text = segment.vocabulary().term(term);
+            const bool known =
+                std::any_of(segments_.begin(), segments_.begin() + static_cast<std::ptrdiff_t>(i),
+                            [&](const SegmentView& earlier) {
+                                return earlier.segment->vocabulary().find(text).has_value();
+                            });
+            n += known ? 0 : 1;
+        }
+    }
+    return n;
 }
 
 TermRef Bm25Snapshot::find(std::string_view token) const {

@@ -44,6 +44,10 @@ class Bm25Snapshot {
     std::uint64_t n_tokens(std::size_t field = 0) const { return n_tokens_[field]; }
     bool has_vocabulary() const { return has_vocabulary_; }
 
+    // Distinct terms over the segments, those that only deleted documents hold included; of token ids the
+    // greatest plus one. Costs a look-up for each term of all segments but the first.
+    std::uint64_t n_terms() const;
+
     TermRef find(std::string_view token) const;  // of segments with a vocabulary
     TermRef find(std::uint32_t id) const;        // of segments that were built from token ids
     // Live documents that hold the term in any field. Costs a pass over the postings of segments with

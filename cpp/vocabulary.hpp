@@ -21,6 +21,9 @@ class VocabularyBuilder {
     // The id of the term, new or known.
     std::uint32_t intern(std::string_view term);
     std::uint32_t size() const { return static_cast<std::uint32_t>(hashes_.size()); }
+    std::uint64_t memory() const {
+        return bytes_.capacity() + 8 * (starts_.capacity() + hashes_.capacity()) + 4 * slots_.capacity();
+    }
 
   private:
     friend class Vocabulary;
@@ -37,6 +40,7 @@ class Vocabulary {
     explicit Vocabulary(VocabularyBuilder&& builder);
 
     std::uint32_t size() const { return size_; }
+    std::uint64_t memory() const { return bytes_.size() + 8 * starts_.size() + 4 * slots_.size(); }
     // Throws CorruptIndex when what it reads of a mapped file is inconsistent.
     std::optional<std::uint32_t> find(std::string_view term) const;
     std::string_view term(std::uint32_t id) const;

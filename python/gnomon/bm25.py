@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from . import _core
 from .analysis import Analyzer
 from .arrays import as_count, as_threads
+from .bm25_build import Plan, build
 from .bm25_formula import Formula
-from .bm25_input import AnalyzerLike, add_documents, as_analyzer
-from .bm25_searcher import Searcher, TermStats, as_once
-from .results import Float64Array, Hits, Ids
-from .storage import Directory, DirectoryWriter
+from .bm25_ids import SegmentIds
+from .bm25_input import AnalyzerLike
+from .bm25_saving import Saving
+from .bm25_searcher import TermStats, as_once
+from .bm25_segment import Segment, State
+from .bm25_store import Layout
+from .progress import Progress
+from .results import Float64Array, Hits
 
 
 def bm25_scores(
@@ -71,7 +75,7 @@ def bm25_scores(
     return scores
 
 
-class BM25Index:
+class BM25Index(Saving):
     """An inverted index that answers BM25 queries exactly.
 
     Scores equal ``gnomon.reference.bm25`` bit for bit at every kernel level and thread count;
@@ -87,16 +91,6 @@ class BM25Index:
     array([1, 0])
     """
 
-    def __init__(
-        self, core: _core.Bm25Index, ids: Ids, analyzer: Analyzer | None, formula: Formula
-    ):
-        self._core = core
-        self._ids = ids
-        self._analyzer = analyzer
-        self._formula = formula
-        analyze = None if analyzer is None else analyzer.tokens
-        self._searcher = Searcher(_core.Bm25Snapshot([(core, None)]), formula, analyze)
-
     @classmethod
     def build(
         cls,
@@ -106,6 +100,11 @@ class BM25Index:
         *,
         k1: float = 1.2,
         b: float = 0.75,
+        fields: Iterable[str] | None = None,
+        store_text: bool = False,
+        threads: int | None = None,
+        memory_budget: int | None = None,
+        progress: Progress = None,
     ) -> BM25Index:
         """Builds an index from texts, token lists, or token ids.
 
@@ -117,7 +116,8 @@ class BM25Index:
             sequence or array of non-negative integers (token ids); all of one kind. Or a tuple
             ``(token_ids, offsets)`` of two integer arrays, where document i is
             ``token_ids[offsets[i]:offsets[i + 1]]``. Memory grows with the greatest token id, so
-            number tokens from 0 up and do not pass hashes.
+            number tokens from 0 up and do not pass hashes. Or a scipy sparse matrix of term
+            frequencies, [documents, terms]. Both kinds of arrays are read where they lie.
         ids
             As many unique str, or unique int, as documents; positions 0..N-1 when not given.
         analyzer
@@ -126,6 +126,20 @@ class BM25Index:
             tokens, one may be given to make queries that are texts possible.
         k1, b
             Parameters used by every search of this index; they are stored with it.
+        fields
+            Names of fields. Each document is then a mapping from field to its text, tokens or
+            token ids; a field that it lacks is empty.
+        store_text
+            Keep the texts beside the index, for :meth:`text`.
+        threads
+            For texts; ``GNOMON_THREADS`` or all cores when not given. The index is the same.
+        memory_budget
+            Bytes, at least 32 MiB, for what is collected while building. More goes to temporary
+            files (in TMPDIR), and the index is a mapped temporary file until it is saved. What is
+            not counted: the distinct terms (some 40 bytes each) and 12 bytes a document.
+        progress
+            True for a progress bar on standard error, or a function that is called with
+            (documents done, documents in all or None).
 
         Raises
         ------
@@ -140,13 +154,18 @@ class BM25Index:
         ['doc-2']
         """
         formula = Formula.of("default", k1, b)  # before a long build rather than at a search
-        builder, chosen = add_documents(documents, analyzer)
-        core = builder.finish()
-        return cls(core, Ids.of(ids, core.n_docs), chosen, formula)
+        plan = Plan.of(fields, store_text, threads, memory_budget)
+        built = build(documents, analyzer, plan, progress)
+        own = SegmentIds.of(ids, built.core.n_docs)
+        next_id = own.n if own.kind == "position" else 0
+        layout = Layout(own.kind, plan.fields, plan.store_text, next_id)
+        state = State([Segment(built.core, own, built.texts)])
+        return cls(state, layout, built.analyzer, formula)
 
     def _query(self, query: Any) -> Any:
         """Documents without a single token do not say whether tokens are str or ids."""
-        if self.n_terms or not self._core.has_vocabulary or isinstance(query, (str, bytes)):
+        core = self._state.core
+        if core.n_terms or not core.has_vocabulary or isinstance(query, (str, bytes)):
             return query
         return [*map(str, query)]
 
@@ -209,15 +228,16 @@ class BM25Index:
         >>> index.search({"two": 0.5, "three": 2.0}, k=1, formula="lucene").ids
         array([1])
         """
-        slots, scores = self._searcher.search(
+        state, searcher = self._view  # one for the whole search, whatever other threads do
+        slots, scores = searcher.search(
             self._query(query),
-            min(as_count(k, "k"), len(self)),
-            self._searcher.scorer(formula, k1, b, delta),
+            min(as_count(k, "k"), state.core.n_docs),
+            searcher.scorer(formula, k1, b, delta),
             once=as_once(repeats),
             threads=threads if threads == 1 else as_threads(threads),
             level=level or "",
         )
-        return Hits(self._ids.take(slots), scores)
+        return Hits(state.ids_at(slots), scores)
 
     def search_many(
         self,
@@ -245,15 +265,16 @@ class BM25Index:
         """
         if isinstance(queries, (str, bytes)):
             raise TypeError("queries is one text; pass a list of queries, or use search()")
-        answers = self._searcher.search_many(
+        state, searcher = self._view
+        answers = searcher.search_many(
             [self._query(query) for query in queries],
-            min(as_count(k, "k"), len(self)),
-            self._searcher.scorer(formula, k1, b, delta),
+            min(as_count(k, "k"), state.core.n_docs),
+            searcher.scorer(formula, k1, b, delta),
             once=as_once(repeats),
             threads=as_threads(threads),
             level=level or "",
         )
-        return [Hits(self._ids.take(slots), scores) for slots, scores in answers]
+        return [Hits(state.ids_at(slots), scores) for slots, scores in answers]
 
     def scores(self, query: Any, *, level: str | None = None) -> Float64Array:
         """The score of every document, float64 [N] by position.
@@ -266,7 +287,8 @@ class BM25Index:
         >>> gnomon.BM25Index.build(["one two", "two three"]).scores("one").tolist()
         [0.693147..., 0.0]
         """
-        return self._searcher.scores(self._query(query), self._searcher.scorer(), level or "")
+        state, searcher = self._view
+        return state.of_live(searcher.scores(self._query(query), searcher.scorer(), level or ""))
 
     def term_stats(self, token: Any) -> TermStats:
         """How many documents hold a token, and its idf.
@@ -277,21 +299,24 @@ class BM25Index:
         >>> gnomon.BM25Index.build(["one two", "two three"]).term_stats("two").df
         2
         """
-        return self._searcher.term_stats(token)
+        return self._view.searcher.term_stats(token)
 
     def __len__(self) -> int:
         """How many documents the index holds."""
-        return self._core.n_docs
+        return self._state.core.n_docs
 
     @property
     def n_tokens(self) -> int:
-        """Tokens over all documents; ``n_tokens / len(index)`` is avgdl."""
-        return self._core.n_tokens()
+        """Tokens over all documents and fields; ``n_tokens / len(index)`` is avgdl."""
+        return sum(self._state.core.n_tokens(field) for field in range(self._state.core.n_fields))
 
     @property
     def n_terms(self) -> int:
-        """Distinct terms (for token ids: the greatest id plus one)."""
-        return self._core.n_terms
+        """Distinct terms (for token ids: the greatest id plus one).
+
+        Those that only deleted documents hold count until a merge.
+        """
+        return self._state.core.n_terms
 
     @property
     def analyzer(self) -> Analyzer | None:
@@ -307,94 +332,3 @@ class BM25Index:
     def b(self) -> float:
         """Length normalisation."""
         return self._formula.b
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the index to a directory, atomically: it is there completely, or as it was before.
-
-        Raises FileExistsError when the path holds something that is not an index.
-
-        Examples
-        --------
-        >>> import tempfile
-        >>> import gnomon
-        >>> folder = tempfile.mkdtemp() + "/index"
-        >>> gnomon.BM25Index.build(["one two", "two three"]).save(folder)
-        >>> gnomon.BM25Index.load(folder).search("three").ids
-        array([1])
-        """
-        with DirectoryWriter(path) as writer:
-            writer.commit({"bm25": self.write_part(writer)})
-
-    def write_part(self, writer: DirectoryWriter) -> dict[str, Any]:
-        """Adds this index to a directory that is being written; returns the part's metadata."""
-        core = _core.ContainerWriter(writer.file("bm25", "postings"))
-        self._core.write(core)
-        core.finish()
-        if self._ids.kind != "position":
-            self._ids.write(writer.file("bm25", "ids"))
-        return {
-            "k1": self._formula.k1,
-            "b": self._formula.b,
-            "ids": self._ids.kind,
-            "analyzer": None if self._analyzer is None else self._analyzer.to_meta(),
-        }
-
-    @classmethod
-    def load(
-        cls,
-        path: str | os.PathLike[str],
-        *,
-        analyzer: AnalyzerLike | None = None,
-    ) -> BM25Index:
-        """Opens a saved index by memory map.
-
-        ``analyzer`` is needed when the index was built with a function of the caller's own.
-        Raises FileNotFoundError, or :class:`gnomon.CorruptIndex` when what is there is not a whole
-        BM25 index. Damage inside a term's postings is found when the term is first used.
-        """
-        return cls.read_part(Directory.open(path), analyzer=analyzer)
-
-    @classmethod
-    def read_part(
-        cls,
-        directory: Directory,
-        *,
-        analyzer: AnalyzerLike | None = None,
-    ) -> BM25Index:
-        """Opens the BM25 part of an opened directory."""
-        meta = directory.meta("bm25")
-        core = _core.Bm25Index.open(directory.container("bm25", "postings"))
-        formula, recorded = _checked_meta(meta)
-        chosen = as_analyzer(analyzer)
-        if recorded is not None:
-            chosen = Analyzer.from_meta(recorded, chosen)
-        return cls(core, Ids.of_part(directory, "bm25", core.n_docs), chosen, formula)
-
-    def verify(self) -> None:
-        """Reads and checks everything. Raises :class:`gnomon.CorruptIndex` naming the damage.
-
-        Examples
-        --------
-        >>> import gnomon
-        >>> gnomon.BM25Index.build(["one two"]).verify()
-        """
-        self._core.verify()
-        self._ids.verify()
-
-
-def _checked_meta(meta: dict[str, Any]) -> tuple[Formula, dict[str, Any] | None]:
-    """The formula and the analyzer's entry. A manifest can be forged: nothing is taken on trust."""
-    k1, b, recorded = meta.get("k1"), meta.get("b"), meta.get("analyzer", False)
-    try:
-        if type(k1) is not float or type(b) is not float:
-            raise ValueError(f"k1 and b must be numbers, found {k1!r} and {b!r}")
-        formula = Formula.of("default", k1, b)
-        if recorded is not None and not (
-            isinstance(recorded, dict) and isinstance(recorded.get("name"), str)
-        ):
-            raise ValueError(f"an analyzer has a name, found {recorded!r}")
-    except ValueError as error:
-        raise _core.CorruptIndex(
-            f"the manifest's bm25 part is damaged: {error}; build the index again"
-        ) from None
-    return formula, recorded
