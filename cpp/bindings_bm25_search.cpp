@@ -212,43 +212,25 @@ std::string plan(const Bm25Scorer& scorer, const py::object& tokens, std::size_t
     return path_name(own.used());
 }
 
-std::vector<SegmentView> segment_views(const py::list& segments) {
-    std::vector<SegmentView> views;
-    for (const py::handle item : segments) {
-        const auto pair = py::cast<py::tuple>(item);
-        SegmentView view;
-        view.segment = py::cast<std::shared_ptr<Bm25Index>>(pair[0]);
-        if (!pair[1].is_none()) {
-            const auto words = py::cast<U64Array>(pair[1]);
-            DocSet dead(view.segment->n_docs());
-            std::copy_n(words.data(), words.size(), dead.words().begin());
-            view.dead = std::make_shared<const DocSet>(std::move(dead));
-        }
-        views.push_back(std::move(view));
-    }
-    return views;
-}
-
 }  // namespace
 
 void register_bm25_search(py::module_& module) {
     module.def("bm25_formulas", &formula_names, "Names of the formulas, the default one first.");
     py::class_<Bm25Scorer, std::shared_ptr<Bm25Scorer>>(module, "Bm25Scorer", py::is_final(),
                                                         "A snapshot under a formula and its parameters.")
-        .def(
-            py::init([](const py::list& segments, std::string_view formula, double k1, double b, double delta,
-                        double epsilon, std::optional<double> floor, std::vector<double> field_weights,
-                        std::vector<double> field_b, std::size_t screen_bytes) {
-                Bm25Model model{
-                    formula_named(formula), k1, b, delta, epsilon, floor, std::move(field_weights),
-                    std::move(field_b)};
-                return std::make_shared<Bm25Scorer>(Bm25Snapshot::of(segment_views(segments)),
-                                                    std::move(model), screen_bytes);
-            }),
-            py::arg("snapshot"), py::arg("formula") = "default", py::arg("k1") = 1.2, py::arg("b") = 0.75,
-            py::arg("delta") = 0.5, py::arg("epsilon") = 0.25, py::arg("idf_floor") = py::none(),
-            py::arg("field_weights") = std::vector<double>(), py::arg("field_b") = std::vector<double>(),
-            py::arg("screen_bytes") = Bm25Scorer::kScreenBytes)
+        .def(py::init([](std::shared_ptr<Bm25Snapshot> snapshot, std::string_view formula, double k1,
+                         double b, double delta, double epsilon, std::optional<double> floor,
+                         std::vector<double> field_weights, std::vector<double> field_b,
+                         std::size_t screen_bytes) {
+                 Bm25Model model{
+                     formula_named(formula), k1, b, delta, epsilon, floor, std::move(field_weights),
+                     std::move(field_b)};
+                 return std::make_shared<Bm25Scorer>(std::move(snapshot), std::move(model), screen_bytes);
+             }),
+             py::arg("snapshot"), py::arg("formula") = "default", py::arg("k1") = 1.2, py::arg("b") = 0.75,
+             py::arg("delta") = 0.5, py::arg("epsilon") = 0.25, py::arg("idf_floor") = py::none(),
+             py::arg("field_weights") = std::vector<double>(), py::arg("field_b") = std::vector<double>(),
+             py::arg("screen_bytes") = Bm25Scorer::kScreenBytes)
         .def("search", &search, py::arg("tokens"), py::arg("k"), py::arg("weights") = py::none(),
              py::arg("once") = false, py::arg("allowed") = py::none(), py::arg("threads") = 1,
              py::arg("level") = "", py::arg("path") = "")

@@ -8,9 +8,7 @@
 #include "bindings.hpp"
 #include "bindings_bm25.hpp"
 #include "bm25_merge.hpp"
-#include "bm25_plain.hpp"
 #include "bm25_snapshot.hpp"
-#include "cpu.hpp"
 #include "error.hpp"
 #include "parallel.hpp"
 
@@ -53,56 +51,6 @@ TermRef term_of(const Bm25Snapshot& snapshot, py::handle token, const char* what
     return snapshot.find(utf8_view(token, owner));
 }
 
-std::vector<TermRef> terms_of(const Bm25Snapshot& snapshot, py::handle query, std::size_t place) {
-    const py::object tokens = token_sequence(query, "queries", place);
-    std::vector<TermRef> terms;
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(tokens.ptr()); ++i)
-        terms.push_back(term_of(snapshot, PySequence_Fast_GET_ITEM(tokens.ptr(), i), "queries", place, i));
-    return terms;
-}
-
-// (offsets, slots, scores) of all queries, flat.
-py::tuple search_many(const Bm25Snapshot& snapshot, const py::list& queries, std::size_t k, double k1,
-                      double b, std::size_t threads, std::string_view level) {
-    std::vector<std::vector<TermRef>> terms;
-    for (std::size_t q = 0; q < queries.size(); ++q) terms.push_back(terms_of(snapshot, queries[q], q));
-    std::vector<std::vector<Hit>> results(terms.size());
-    {
-        const py::gil_scoped_release release;
-        kernels_named(level);
-        const std::vector<double> norms = snapshot_norms(snapshot, {k1, b});
-        parallel_for(thread_count(threads), terms.size(), [&](std::size_t, std::size_t q) {
-            results[q] = plain_search(snapshot, {k1, b}, norms, terms[q], k);
-        });
-    }
-    I64Array ends(static_cast<py::ssize_t>(results.size() + 1));
-    ends.mutable_data()[0] = 0;
-    for (std::size_t q = 0; q < results.size(); ++q)
-        ends.mutable_data()[q + 1] = ends.data()[q] + static_cast<std::int64_t>(results[q].size());
-    I64Array slots(ends.data()[results.size()]);
-    F64Array scores(ends.data()[results.size()]);
-    std::size_t at = 0;
-    for (const std::vector<Hit>& hits : results) {
-        for (const Hit& hit : hits) {
-            slots.mutable_data()[at] = hit.position;
-            scores.mutable_data()[at++] = hit.score;
-        }
-    }
-    return py::make_tuple(ends, slots, scores);
-}
-
-F64Array score_all(const Bm25Snapshot& snapshot, const py::object& query, double k1, double b,
-                   std::string_view level) {
-    const std::vector<TermRef> terms = terms_of(snapshot, query, 0);
-    std::vector<double> scores;
-    {
-        const py::gil_scoped_release release;
-        kernels_named(level);
-        scores = plain_scores(snapshot, {k1, b}, snapshot_norms(snapshot, {k1, b}), terms);
-    }
-    return F64Array(static_cast<py::ssize_t>(scores.size()), scores.data());
-}
-
 }  // namespace
 
 void register_bm25_snapshot(py::module_& module) {
@@ -134,10 +82,7 @@ void register_bm25_snapshot(py::module_& module) {
                 const py::gil_scoped_release release;
                 return snapshot.df(term);
             },
-            py::arg("token"))
-        .def("search_many", &search_many, py::arg("queries"), py::arg("k"), py::arg("k1"), py::arg("b"),
-             py::arg("threads") = 0, py::arg("level") = "")
-        .def("scores", &score_all, py::arg("query"), py::arg("k1"), py::arg("b"), py::arg("level") = "");
+            py::arg("token"));
 
     module.def(
         "merge_segments",

@@ -96,21 +96,6 @@ class Bm25Index:
     def memory(self) -> int: ...
     @property
     def has_vocabulary(self) -> bool: ...
-    def lookup(self, queries: list[Any]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]: ...
-    def prepare(self, k1: float, b: float) -> None: ...
-    def search_many(
-        self,
-        terms: NDArray[np.uint32],
-        offsets: NDArray[np.int64],
-        k: int,
-        k1: float,
-        b: float,
-        threads: int = 0,
-        level: str = "",
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]: ...
-    def scores(
-        self, terms: NDArray[np.uint32], k1: float, b: float, level: str = ""
-    ) -> NDArray[np.float64]: ...
     def write(self, writer: ContainerWriter) -> None: ...
     @staticmethod
     def open(container: Container) -> Bm25Index: ...
@@ -133,16 +118,6 @@ class Bm25Snapshot:
     def has_vocabulary(self) -> bool: ...
     def n_tokens(self, field: int = 0) -> int: ...
     def df(self, token: Any) -> int: ...
-    def search_many(
-        self,
-        queries: list[Any],
-        k: int,
-        k1: float,
-        b: float,
-        threads: int = 0,
-        level: str = "",
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]: ...
-    def scores(self, query: Any, k1: float, b: float, level: str = "") -> NDArray[np.float64]: ...
 
 def merge_segments(segments: _Segments, threads: int = 1) -> Bm25Index: ...
 def merge_segments_to(segments: _Segments, writer: ContainerWriter) -> None: ...
@@ -150,6 +125,72 @@ def segment_of_tokens(token_ids: NDArray[Any], offsets: NDArray[np.int64]) -> Bm
 def segment_of_counts(
     indptr: NDArray[Any], indices: NDArray[Any], data: NDArray[Any], n_terms: int
 ) -> Bm25Index: ...
+def bm25_formulas() -> list[str]: ...
+
+@final
+class Bm25Scorer:
+    def __init__(
+        self,
+        snapshot: Bm25Snapshot,
+        formula: str = "default",
+        k1: float = 1.2,
+        b: float = 0.75,
+        delta: float = 0.5,
+        epsilon: float = 0.25,
+        idf_floor: float | None = None,
+        field_weights: list[float] = ...,
+        field_b: list[float] = ...,
+        screen_bytes: int = ...,
+    ) -> None: ...
+    def search(
+        self,
+        tokens: Sequence[Any],
+        k: int,
+        weights: list[float] | None = None,
+        once: bool = False,
+        allowed: list[NDArray[np.uint64] | None] | None = None,
+        threads: int = 1,
+        level: str = "",
+        path: str = "",
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]: ...
+    def search_many(
+        self,
+        queries: list[Any],
+        k: int,
+        weights: list[list[float] | None] | None = None,
+        once: bool = False,
+        allowed: list[NDArray[np.uint64] | None] | None = None,
+        threads: int = 0,
+        level: str = "",
+        path: str = "",
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]: ...
+    def scores(
+        self,
+        tokens: Sequence[Any],
+        weights: list[float] | None = None,
+        once: bool = False,
+        level: str = "",
+    ) -> NDArray[np.float64]: ...
+    def parts(
+        self,
+        tokens: Sequence[Any],
+        slots: NDArray[np.int64],
+        weights: list[float] | None = None,
+        once: bool = False,
+    ) -> tuple[
+        NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], float, NDArray[np.int64]
+    ]: ...
+    def plan(
+        self,
+        tokens: Sequence[Any],
+        k: int,
+        weights: list[float] | None = None,
+        allowed: list[NDArray[np.uint64] | None] | None = None,
+        path: str = "",
+    ) -> str: ...
+    def term(self, token: Any) -> tuple[int, float] | None: ...
+    @property
+    def screen_bytes(self) -> int: ...
 
 # Queries
 

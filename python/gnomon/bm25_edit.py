@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -19,8 +19,10 @@ from . import _core
 from .analysis import Analyzer
 from .arrays import as_threads
 from .bm25_build import Plan, build
+from .bm25_formula import Formula
 from .bm25_ids import SegmentIds, checked_ids
 from .bm25_policy import merges
+from .bm25_searcher import Searcher
 from .bm25_segment import Segment, State, merged
 from .bm25_session import Session
 from .bm25_store import Layout, keep_segment, read_state, segment_meta, write_segment
@@ -30,15 +32,41 @@ from .results import Int64Array
 Missing = Literal["error", "ignore", "add"]
 
 
+class View(NamedTuple):
+    """What one search looks at."""
+
+    state: State
+    searcher: Searcher
+
+
 class Editing:
     """The editing half of :class:`gnomon.BM25Index`."""
 
-    _state: State
-    _layout: Layout
-    _analyzer: Analyzer | None
-    _session: Session | None  # an index on disk; None for one in memory
-    _committed: tuple[State, Layout] | None  # what the disk holds
-    _lock: threading.RLock
+    def __init__(
+        self,
+        state: State,
+        layout: Layout,
+        analyzer: Analyzer | None,
+        formula: Formula,
+        session: Session | None = None,
+    ):
+        self._layout = layout
+        self._analyzer = analyzer
+        self._formula = formula
+        self._session = session  # of an index on disk; None for one in memory
+        self._committed = None if session is None else (state, layout)  # what the disk holds
+        self._saved: tuple[str, State] | None = None  # where an index in memory lies as well
+        self._lock = threading.RLock()
+        self._state = state
+
+    @property
+    def _state(self) -> State:
+        return self._view.state
+
+    @_state.setter
+    def _state(self, state: State) -> None:
+        analyze = None if self._analyzer is None else self._analyzer.tokens
+        self._view = View(state, Searcher(state.core, self._formula, analyze))
 
     def add(
         self,

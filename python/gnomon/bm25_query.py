@@ -50,7 +50,7 @@ __all__ = [
 ]
 
 QueryLike = Union["Query", str, int]
-Fields = Union[str, Sequence[str], None]
+Fields = str | Sequence[str] | None
 
 
 class Query:

@@ -1,4 +1,4 @@
-"""From query objects to the core's query trees: texts analysed, fields numbered, filters evaluated."""
+"""From query objects to the core's trees: texts analysed, fields numbered, filters evaluated."""
 
 from __future__ import annotations
 

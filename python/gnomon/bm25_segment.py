@@ -14,7 +14,7 @@ from . import _core
 from .bm25_ids import Mask, SegmentIds
 from .bm25_texts import Texts
 from .columns import ColumnBlock
-from .results import Int64Array
+from .results import Float64Array, Int64Array
 
 Words = npt.NDArray[np.uint64]
 
@@ -106,6 +106,18 @@ class State:
         """All ids in order of insertion: an int64 array, or a list of str."""
         joined = SegmentIds.joined([(segment.ids, segment.keep) for segment in self.segments])
         return joined.values()
+
+    def of_live(self, values: Float64Array) -> Float64Array:
+        """What belongs to documents that are not deleted, of one value a slot."""
+        if all(segment.dead is None for segment in self.segments):
+            return values
+        parts = np.split(values, self.bases[1:-1])
+        return np.concatenate(
+            [
+                part if segment.keep is None else part[segment.keep]
+                for part, segment in zip(parts, self.segments, strict=True)
+            ]
+        )
 
     def without(self, slots: Int64Array) -> list[Segment]:
         """The segments with these documents deleted."""

@@ -1,7 +1,7 @@
 """The "bm25" part of an index directory: the files of each segment, and what the manifest says.
 
-Segment 0 has the files "postings", "ids", "texts", "columns" and "dead", segment N "postings_N" and so on;
-"ids", "texts", "columns" and "dead" only where there are any. A file never changes: deletions make a new file
+Segment 0 has the files "postings", "ids", "texts", "columns" and "dead", segment N "postings_N" and
+so on; all but the first only where there are any. A file never changes: deletions make a new file
 "dead", and the postings are taken over.
 """
 

@@ -101,7 +101,8 @@ def as_date(value: Any, name: str) -> int:
             f"{name} must be a date, a datetime or a text in ISO 8601, got a {type(value).__name__}"
         )
     # In whole numbers: a timestamp as a float has lost microseconds since the year 2242.
-    return (value - _EPOCH) // _MICROSECOND
+    microseconds: int = (value - _EPOCH) // _MICROSECOND
+    return microseconds
 
 
 def date_of(microseconds: int) -> datetime.datetime:

@@ -120,7 +120,8 @@ class Column:
             return docs, self.values[docs]
         counts, flat = self._flat()
         terms = np.array([*self.terms, None], dtype=object)[:-1]  # None: an array of objects
-        return np.repeat(np.arange(self.n), counts), terms[flat]
+        owners: npt.NDArray[np.int64] = np.repeat(np.arange(self.n, dtype=np.int64), counts)
+        return owners, terms[flat]
 
     def take(self, docs: npt.NDArray[np.int64]) -> Column:
         """The column of these documents, in this order."""

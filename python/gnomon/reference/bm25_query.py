@@ -53,7 +53,7 @@ def names(node: Node, token: Any) -> bool:
         text, exact = node["text"], node.get("exact", 0)
         if len(text) < exact or token[:exact] != text[:exact]:
             return False
-        return distance(text, token, node.get("swaps", True)) <= node["edits"]
+        return bool(distance(text, token, node.get("swaps", True)) <= node["edits"])
     return any(names(part, token) for part in node["parts"])
 
 

@@ -49,7 +49,7 @@ def _values(value: Any) -> Sequence[Any]:
 
 def _compare(operator: str, operand: Any, values: Sequence[Any]) -> bool:
     if operator == "$exists":
-        return bool(values) == operand
+        return bool(values) == bool(operand)
     if operator == "$ne":
         return not any(each == operand for each in values)
     if operator == "$nin":
