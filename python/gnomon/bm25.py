@@ -8,14 +8,15 @@ from typing import Any
 from . import _core
 from .analysis import Analyzer
 from .arrays import as_count, as_threads
-from .bm25_build import Plan, build
-from .bm25_formula import Formula
+from .bm25_build import Plan, build, checked_fields
+from .bm25_explain import Explaining
+from .bm25_formula import Formula, field_formula
 from .bm25_ids import SegmentIds
 from .bm25_input import AnalyzerLike
 from .bm25_query import Query
 from .bm25_querying import Querying, require_counted
 from .bm25_saving import Saving
-from .bm25_searcher import TermStats, as_once
+from .bm25_searcher import as_once
 from .bm25_segment import Segment, State
 from .bm25_store import Layout
 from .columns import block_of
@@ -78,7 +79,7 @@ def bm25_scores(
     return scores
 
 
-class BM25Index(Querying, Saving):
+class BM25Index(Querying, Explaining, Saving):
     """An inverted index that answers BM25 queries exactly.
 
     Scores equal ``gnomon.reference.bm25`` bit for bit at every kernel level and thread count;
@@ -101,9 +102,11 @@ class BM25Index(Querying, Saving):
         ids: Iterable[Any] | None = None,
         analyzer: AnalyzerLike | None = None,
         *,
-        k1: float = 1.2,
-        b: float = 0.75,
-        fields: Iterable[str] | None = None,
+        formula: str = "default",
+        k1: float | None = None,
+        b: float | Mapping[str, float] | None = None,
+        delta: float | None = None,
+        fields: Iterable[str] | Mapping[str, float] | None = None,
         positions: bool = False,
         columns: Any = None,
         column_kinds: Mapping[str, str] | None = None,
@@ -130,11 +133,15 @@ class BM25Index(Querying, Saving):
             For texts: a preset name, an :class:`Analyzer`, or a function from str to tokens
             (recorded by name and needed again at :meth:`load`). Default ``"standard-v1"``. With
             tokens, one may be given to make queries that are texts possible.
-        k1, b
-            Parameters used by every search of this index; they are stored with it.
+        formula, k1, b, delta
+            What every search of this index scores by unless it says otherwise; stored with it. The
+            names are :func:`gnomon.bm25_formula.formulas`; parameters that are not given are those
+            of the formula's authors, for the default one k1=1.2 and b=0.75.
         fields
-            Names of fields. Each document is then a mapping from field to its text, tokens or
-            token ids; a field that it lacks is empty.
+            Names of fields, or a mapping from them to their weights. Each document is then a
+            mapping from field to its text, tokens or token ids; a field that it lacks is empty.
+            Scored by BM25F: one saturation over the weighted fields. ``b`` may be a mapping from
+            field to its own b.
         positions
             Keep where each token stands, for phrases, nears and :meth:`match_positions`; about a
             byte a token.
@@ -169,7 +176,9 @@ class BM25Index(Querying, Saving):
         >>> index.search(["pie"]).ids
         ['doc-2']
         """
-        formula = Formula.of("default", k1, b)  # before a long build rather than at a search
+        if fields is not None and not isinstance(fields, Mapping):
+            fields = checked_fields(fields)
+        scoring = _scoring(formula, k1, b, delta, fields)  # its errors before a long build
         plan = Plan.of(fields, store_text, threads, memory_budget, positions)
         built = build(documents, analyzer, plan, progress)
         own = SegmentIds.of(ids, built.core.n_docs)
@@ -184,14 +193,7 @@ class BM25Index(Querying, Saving):
             next_id,
         )
         state = State([Segment(built.core, own, built.texts, block)])
-        return cls(state, layout, built.analyzer, formula)
-
-    def _query(self, query: Any) -> Any:
-        """Documents without a single token do not say whether tokens are str or ids."""
-        core = self._state.core
-        if core.n_terms or not core.has_vocabulary or isinstance(query, (str, bytes)):
-            return query
-        return [*map(str, query)]
+        return cls(state, layout, built.analyzer, scoring)
 
     def search(
         self,
@@ -203,6 +205,7 @@ class BM25Index(Querying, Saving):
         k1: float | None = None,
         b: float | None = None,
         delta: float | None = None,
+        field_weights: Mapping[str, float] | None = None,
         repeats: str = "count",
         threads: int = 1,
         level: str | None = None,
@@ -226,6 +229,8 @@ class BM25Index(Querying, Saving):
         formula, k1, b, delta
             Score by another formula (:func:`gnomon.bm25_formula.formulas`) or other parameters
             than the index's own, without building anything anew.
+        field_weights
+            For an index of fields: other weights for some of them; 0 leaves a field out.
         repeats
             ``"once"`` lets a repeated term count once, with its first weight.
         threads
@@ -262,7 +267,7 @@ class BM25Index(Querying, Saving):
         """
         state, searcher = self._view  # one for the whole search, whatever other threads do
         best = min(as_count(k, "k"), state.core.n_docs)
-        scorer = searcher.scorer(formula, k1, b, delta)
+        scorer = searcher.scorer(formula, k1, b, delta, self._weights(field_weights))
         workers = threads if threads == 1 else as_threads(threads)
         allowed = self._allowed(filter, state)
         if isinstance(query, Query):
@@ -292,6 +297,7 @@ class BM25Index(Querying, Saving):
         k1: float | None = None,
         b: float | None = None,
         delta: float | None = None,
+        field_weights: Mapping[str, float] | None = None,
         repeats: str = "count",
         threads: int | None = None,
         level: str | None = None,
@@ -311,7 +317,7 @@ class BM25Index(Querying, Saving):
             raise TypeError("queries is one text; pass a list of queries, or use search()")
         state, searcher = self._view
         best = min(as_count(k, "k"), state.core.n_docs)
-        scorer = searcher.scorer(formula, k1, b, delta)
+        scorer = searcher.scorer(formula, k1, b, delta, self._weights(field_weights))
         allowed = self._allowed(filter, state)
         given = list(queries)
         if any(isinstance(query, Query) for query in given):
@@ -346,17 +352,6 @@ class BM25Index(Querying, Saving):
         state, searcher = self._view
         return state.of_live(searcher.scores(self._query(query), searcher.scorer(), level or ""))
 
-    def term_stats(self, token: Any) -> TermStats:
-        """How many documents hold a token, and its idf.
-
-        Examples
-        --------
-        >>> import gnomon
-        >>> gnomon.BM25Index.build(["one two", "two three"]).term_stats("two").df
-        2
-        """
-        return self._view.searcher.term_stats(token)
-
     def __len__(self) -> int:
         """How many documents the index holds."""
         return self._state.core.n_docs
@@ -388,3 +383,26 @@ class BM25Index(Querying, Saving):
     def b(self) -> float:
         """Length normalisation."""
         return self._formula.b
+
+    @property
+    def formula(self) -> Formula:
+        """What searches score by unless they say otherwise."""
+        return self._formula
+
+
+def _scoring(
+    formula: str,
+    k1: float | None,
+    b: float | Mapping[str, float] | None,
+    delta: float | None,
+    fields: Sequence[str] | Mapping[str, float] | None,
+) -> Formula:
+    if fields is None:
+        if formula == "bm25f":
+            raise ValueError("the formula 'bm25f' needs fields; pass fields=")
+        if isinstance(b, Mapping):
+            raise TypeError("b is a mapping, which is for an index of fields; pass fields=")
+        return Formula.of(formula, k1, b, delta)
+    if formula not in ("default", "bm25f"):
+        raise ValueError(f"an index of fields is scored by 'bm25f', not by {formula!r}")
+    return field_formula(fields, k1, b)

@@ -57,6 +57,7 @@ class Saving(Editing):
         return {
             "k1": self._formula.k1,
             "b": self._formula.b,
+            "formula": self._formula.to_meta(),
             "analyzer": None if self._analyzer is None else self._analyzer.to_meta(),
         }
 
@@ -136,6 +137,8 @@ class Saving(Editing):
         meta = directory.meta("bm25")
         formula, recorded = _checked_meta(meta)
         layout = Layout.of_meta(meta)
+        if len(formula.field_b) != len(layout.fields):
+            raise damaged("its formula is not one for its fields")
         state = read_state(directory, layout, meta.get("segments"))
         chosen = as_analyzer(analyzer)
         if recorded is not None:
@@ -223,7 +226,7 @@ def _checked_meta(meta: dict[str, Any]) -> tuple[Formula, dict[str, Any] | None]
     try:
         if type(k1) is not float or type(b) is not float:
             raise ValueError(f"k1 and b must be numbers, found {k1!r} and {b!r}")
-        formula = Formula.of("default", k1, b)
+        formula = Formula.of_meta(k1, b, meta.get("formula"))
         if recorded is not None and not (
             isinstance(recorded, dict) and isinstance(recorded.get("name"), str)
         ):
