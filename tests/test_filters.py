@@ -400,3 +400,12 @@ def test_a_column_keeps_its_kind() -> None:
 def test_face() -> None:
     assert gnomon.field is field
     assert gnomon.Filter is Filter
+
+
+def test_filters_know_no_engine() -> None:
+    """The dense index takes the same filters."""
+    package = Path(gnomon.__file__).parent
+    for name in ("columns", "column_check", "column_values", "column_words", "filters"):
+        text = (package / f"{name}.py").read_text("utf-8")
+        assert "bm25" not in text
+        assert "dense" not in text

@@ -28,7 +28,8 @@ TOP_LEVEL = {
 # Headers that include the standard library only.
 CPP_LEAVES = {
     *("bm25.hpp", "order.hpp", "error.hpp", "parallel.hpp", "chunked.hpp", "crc32c.hpp"),
-    *("analyze.hpp", "storage.hpp", "kernels/kernels.hpp"),
+    *("analyze.hpp", "storage.hpp", "kernels/kernels.hpp", "doc_set.hpp"),
+    *("query_near.hpp", "vocabulary_sorted.hpp"),
 }
 # What the other files of the core must not include. A file may always include its own header.
 CPP_FORBIDDEN = {
@@ -46,6 +47,13 @@ CPP_FORBIDDEN = {
     "bm25_builder.cpp": r"(bm25_(search|snapshot)|dense|mmr)",
     "bm25_snapshot.hpp": r"(bm25_(search|builder)|dense|mmr)",
     "bm25_snapshot.cpp": r"(bm25_(search|builder)|dense|mmr)",
+    "bm25_positions.hpp": r"(bm25_search|query|dense|mmr)",
+    "bm25_positions.cpp": r"(bm25_search|query|dense|mmr)",
+    "query.hpp": r"(?!doc_set\.hpp)",
+    "query_near.cpp": r"(bm25|dense|mmr)",
+    "query_pattern.cpp": r"(bm25_search|dense|mmr)",
+    "query_match.cpp": r"(bm25_search|dense|mmr)",
+    "query_rank.cpp": r"(dense|mmr)",
     "bm25_search.hpp": r"(dense|mmr)",
     "bm25_search.cpp": r"(dense|mmr)",
     "dense.hpp": r"(bm25|mmr|analyze)",
