@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from . import _core
 from .analysis import Analyzer
 from .arrays import as_count, as_threads
 from .bm25_build import Plan, build
-from .bm25_formula import Formula
+from .bm25_formula import Formula, field_formula
 from .bm25_ids import SegmentIds
 from .bm25_input import AnalyzerLike
 from .bm25_saving import Saving
@@ -98,9 +98,11 @@ class BM25Index(Saving):
         ids: Iterable[Any] | None = None,
         analyzer: AnalyzerLike | None = None,
         *,
-        k1: float = 1.2,
-        b: float = 0.75,
-        fields: Iterable[str] | None = None,
+        k1: float | None = None,
+        b: float | Mapping[str, float] | None = None,
+        delta: float | None = None,
+        formula: str = "default",
+        fields: Mapping[str, float] | Sequence[str] | None = None,
         store_text: bool = False,
         threads: int | None = None,
         memory_budget: int | None = None,
@@ -124,11 +126,13 @@ class BM25Index(Saving):
             For texts: a preset name, an :class:`Analyzer`, or a function from str to tokens
             (recorded by name and needed again at :meth:`load`). Default ``"standard-v1"``. With
             tokens, one may be given to make queries that are texts possible.
-        k1, b
-            Parameters used by every search of this index; they are stored with it.
+        k1, b, delta, formula
+            What every search of this index scores by unless it says otherwise; stored with it. See
+            :class:`gnomon.bm25_formula.Formula`.
         fields
-            Names of fields. Each document is then a mapping from field to its text, tokens or
-            token ids; a field that it lacks is empty.
+            Names of fields, or a mapping from them to their weights. Each document is then a
+            mapping from field to its text, tokens or token ids; a field that it lacks is empty. The
+            formula is BM25F, and b may be a mapping from field to its own.
         store_text
             Keep the texts beside the index, for :meth:`text`.
         threads
@@ -153,14 +157,15 @@ class BM25Index(Saving):
         >>> index.search(["pie"]).ids
         ['doc-2']
         """
-        formula = Formula.of("default", k1, b)  # before a long build rather than at a search
+        # Checked before a long build rather than at the first search.
+        chosen = _formula(formula, k1, b, delta, fields)
         plan = Plan.of(fields, store_text, threads, memory_budget)
         built = build(documents, analyzer, plan, progress)
         own = SegmentIds.of(ids, built.core.n_docs)
         next_id = own.n if own.kind == "position" else 0
         layout = Layout(own.kind, plan.fields, plan.store_text, next_id)
         state = State([Segment(built.core, own, built.texts)])
-        return cls(state, layout, built.analyzer, formula)
+        return cls(state, layout, built.analyzer, chosen)
 
     def _query(self, query: Any) -> Any:
         """Documents without a single token do not say whether tokens are str or ids."""
@@ -332,3 +337,21 @@ class BM25Index(Saving):
     def b(self) -> float:
         """Length normalisation."""
         return self._formula.b
+
+
+def _formula(
+    name: str,
+    k1: float | None,
+    b: float | Mapping[str, float] | None,
+    delta: float | None,
+    fields: Mapping[str, float] | Sequence[str] | None,
+) -> Formula:
+    if fields is None:
+        if isinstance(b, Mapping):
+            raise TypeError("b is a mapping from field to number, but fields was not given")
+        return Formula.of(name, k1, b, delta)
+    if name not in ("default", "bm25f") or delta is not None:
+        raise ValueError(f"formula must be 'bm25f' when fields are given, got {name!r}")
+    if isinstance(fields, str):
+        raise TypeError("fields is a str; pass a list of names")
+    return field_formula(fields, k1, b)

@@ -14,7 +14,15 @@ from .bm25_formula import Formula
 from .bm25_ids import checked_ids
 from .bm25_input import AnalyzerLike, as_analyzer
 from .bm25_session import Session
-from .bm25_store import Layout, damaged, read_state, segment_meta, write_segment
+from .bm25_store import (
+    Layout,
+    damaged,
+    formula_meta,
+    formula_of_meta,
+    read_state,
+    segment_meta,
+    write_segment,
+)
 from .storage import Directory, DirectoryWriter
 
 _Index = TypeVar("_Index", bound="Saving")
@@ -55,8 +63,7 @@ class Saving(Editing):
 
     def _settings_meta(self) -> dict[str, Any]:
         return {
-            "k1": self._formula.k1,
-            "b": self._formula.b,
+            "formula": formula_meta(self._formula),
             "analyzer": None if self._analyzer is None else self._analyzer.to_meta(),
         }
 
@@ -219,17 +226,9 @@ def _load(index: type[_Index], path: str, analyzer: Analyzer | None) -> _Index:
 
 def _checked_meta(meta: dict[str, Any]) -> tuple[Formula, dict[str, Any] | None]:
     """The formula and the analyzer's entry. A manifest can be forged: nothing is taken on trust."""
-    k1, b, recorded = meta.get("k1"), meta.get("b"), meta.get("analyzer", False)
-    try:
-        if type(k1) is not float or type(b) is not float:
-            raise ValueError(f"k1 and b must be numbers, found {k1!r} and {b!r}")
-        formula = Formula.of("default", k1, b)
-        if recorded is not None and not (
-            isinstance(recorded, dict) and isinstance(recorded.get("name"), str)
-        ):
-            raise ValueError(f"an analyzer has a name, found {recorded!r}")
-    except ValueError as error:
-        raise _core.CorruptIndex(
-            f"the manifest's bm25 part is damaged: {error}; build the index again"
-        ) from None
-    return formula, recorded
+    recorded = meta.get("analyzer", False)
+    if recorded is not None and not (
+        isinstance(recorded, dict) and isinstance(recorded.get("name"), str)
+    ):
+        raise damaged(f"an analyzer has a name, found {recorded!r}")
+    return formula_of_meta(meta.get("formula"), len(Layout.of_meta(meta).fields)), recorded

@@ -8,12 +8,13 @@ Segment 0 has the files "postings", "ids", "texts" and "dead", segment N "postin
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from . import _core
+from .bm25_formula import Formula
 from .bm25_ids import SegmentIds
 from .bm25_segment import Segment, State, joined_ids, pairs
 from .bm25_texts import Texts
@@ -66,6 +67,33 @@ class Layout:
 def damaged(what: str) -> _core.CorruptIndex:
     """An error of the manifest's part."""
     return _core.CorruptIndex(f"the manifest's bm25 part is damaged: {what}; build the index again")
+
+
+def formula_meta(formula: Formula) -> dict[str, Any]:
+    """The manifest's entry of a formula."""
+    entry = asdict(formula)
+    return {key: list(v) if isinstance(v, tuple) else v for key, v in entry.items()}
+
+
+def formula_of_meta(entry: Any, n_fields: int) -> Formula:
+    """Checks what a manifest says of an index with so many named fields. Raises CorruptIndex."""
+    if not isinstance(entry, dict) or entry.keys() != asdict(Formula()).keys():
+        raise damaged(f"the formula {entry!r}")
+    floor, weights, b = entry["idf_floor"], entry["field_weights"], entry["field_b"]
+    numbers = [entry[key] for key in ("k1", "b", "delta", "epsilon")]
+    lists = isinstance(weights, list) and isinstance(b, list)
+    if (
+        type(entry["name"]) is not str
+        or not lists
+        or not all(type(n) is float for n in [*numbers, *weights, *b])
+        or not (floor is None or type(floor) is float)
+        or not len(weights) == len(b) == (n_fields if entry["name"] == "bm25f" else 0)
+    ):
+        raise damaged(f"the formula {entry!r}")
+    try:
+        return Formula(**{**entry, "field_weights": tuple(weights), "field_b": tuple(b)}).checked()
+    except ValueError as error:
+        raise damaged(f"the formula: {error}") from None
 
 
 def role(name: str, number: int) -> str:
