@@ -8,7 +8,7 @@ from typing import Any
 from . import _core
 from .analysis import Analyzer
 from .arrays import as_count, as_threads
-from .bm25_build import Plan, build
+from .bm25_build import Plan, build, checked_fields
 from .bm25_formula import Formula, field_formula
 from .bm25_ids import SegmentIds
 from .bm25_input import AnalyzerLike
@@ -352,6 +352,5 @@ def _formula(
         return Formula.of(name, k1, b, delta)
     if name not in ("default", "bm25f") or delta is not None:
         raise ValueError(f"formula must be 'bm25f' when fields are given, got {name!r}")
-    if isinstance(fields, str):
-        raise TypeError("fields is a str; pass a list of names")
+    checked_fields(fields)
     return field_formula(fields, k1, b)
