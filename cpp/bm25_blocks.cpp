@@ -37,18 +37,20 @@ class Blocks {
         }
     }
 
-    void run() {
+    bool run(std::size_t worth) {
         bound_blocks();
         std::vector<std::uint32_t>& blocks = scratch_.blocks;
         blocks.resize(std::max(blocks.size(), n_blocks_ + 1));
         std::size_t n =
             run_.kernels.bm25_blocks(bounds_, n_blocks_, least_bound(candidates_.threshold()), blocks.data());
+        if (n > worth) return false;
         if (filter_.allowed != nullptr) n = drop_empty(n);
         chain_rare();
         if (!rare_.empty()) n = refine(n);
         sort_blocks(n);
         score_blocks(n);
         for (std::size_t i = 0; i < n; ++i) scratch_.heads[scratch_.sorted[i]] = 0;
+        return true;
     }
 
   private:
@@ -246,9 +248,9 @@ class Blocks {
 
 }  // namespace
 
-void blocks_path(const Run& run, const Screened& screened, std::size_t segment, const Filter& filter,
-                 Candidates& candidates) {
-    Blocks(run, screened, segment, filter, candidates).run();
+bool blocks_path(const Run& run, const Screened& screened, std::size_t segment, const Filter& filter,
+                 Candidates& candidates, std::size_t worth) {
+    return Blocks(run, screened, segment, filter, candidates).run(worth);
 }
 
 }  // namespace gnomon

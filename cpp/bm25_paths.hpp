@@ -122,6 +122,7 @@ struct Bm25Scratch {
     std::vector<std::uint32_t> slots;
     std::vector<std::uint32_t> docs;
     std::vector<double> frequencies;
+    std::vector<double> norms;
 };
 
 struct Run {
@@ -144,13 +145,14 @@ void plain_path(const Run& run, std::size_t segment, const Filter& filter, std::
                 std::size_t last, TopK& best);
 void windows_path(const Run& run, const Screened& screened, std::size_t segment, const Filter& filter,
                   std::size_t first, std::size_t last, Candidates& candidates);
-void blocks_path(const Run& run, const Screened& screened, std::size_t segment, const Filter& filter,
-                 Candidates& candidates);
+// False, with nothing done, when more than `worth` blocks of the segment would have to be looked at.
+bool blocks_path(const Run& run, const Screened& screened, std::size_t segment, const Filter& filter,
+                 Candidates& candidates, std::size_t worth = SIZE_MAX);
 
 // Documents a window of the plain path and of the screened one has. 16,384 float64 accumulators are 128 KiB,
 // and stay in L2 with the norms of the same documents beside them; without windows a query over a million
 // documents clears and scans 8 MB.
 constexpr std::size_t kPlainWindow = 16384;
-constexpr std::size_t kScreenWindow = 32768;
+constexpr std::size_t kScreenWindow = 8192;
 
 }  // namespace gnomon

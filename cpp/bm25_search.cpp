@@ -15,11 +15,6 @@ constexpr const char* kPathNames[] = {"auto", "plain", "windows", "blocks", "ess
 // Under this many documents a float64 pass is done before screens have been looked up.
 constexpr std::size_t kTiny = 512;
 
-struct Cost {
-    double windows;
-    double blocks;
-};
-
 Filter filter_of(const Bm25Scorer& scorer, const Allowed& allowed, std::size_t segment) {
     return {scorer.snapshot().segments()[segment].dead.get(),
             segment < allowed.size() ? allowed[segment].get() : nullptr};
@@ -39,33 +34,32 @@ bool filters(const Allowed& allowed) {
     return std::any_of(allowed.begin(), allowed.end(), [](const auto& set) { return set != nullptr; });
 }
 
-// Microseconds, fitted to runs over a million short and 180,000 long documents.
-Cost cost_of(const Bm25Scorer& scorer, const Screened& screened, std::size_t k) {
+// How many candidate blocks of a segment may be scored before the windows are cheaper; 0: do not even bound
+// the blocks. In units of a microsecond, fitted to runs over a million short and 180,000 long documents.
+std::size_t worth_in_blocks(const Bm25Scorer& scorer, const Screened& screened, std::size_t segment,
+                            std::size_t k) {
     double postings = 0.0;
-    double bytes = 0.0;
+    double cells = 0.0;
     double rare = 0.0;
-    double frequent = 0.0;
-    const auto& segments = scorer.snapshot().segments();
+    double frequent_terms = 0.0;
     for (const Screened::Term& term : screened.terms) {
-        for (std::size_t i = 0; i < segments.size(); ++i) {
-            const TermScreen* screen = (*term.screens)[i].get();
-            if (screen == nullptr) continue;
-            const auto n = static_cast<double>(screen->docs.size());
-            if (screen->row.empty())
-                postings += n;
-            else
-                bytes += static_cast<double>(screen->row.size());
-            (screen->starts.empty() ? rare : frequent) += n;
-        }
+        const TermScreen* screen = (*term.screens)[segment].get();
+        if (screen == nullptr) continue;
+        if (screen->row.empty())
+            postings += static_cast<double>(screen->docs.size());
+        else
+            cells += static_cast<double>(screen->row.size());
+        if (screen->starts.empty())
+            rare += static_cast<double>(screen->docs.size());
+        else
+            frequent_terms += 1.0;
     }
-    (void)frequent;
-    const auto docs = static_cast<double>(scorer.snapshot().n_slots());
-    const auto wanted = static_cast<double>(k);
-    Cost cost;
-    cost.windows = postings * 0.0006 + bytes * 0.0001 + docs * 0.00006 + wanted * 0.03;
-    cost.blocks = docs * 0.00004 + rare * 0.002 +
-                  wanted * 0.25 * (1.0 + static_cast<double>(screened.terms.size()) * 0.3);
-    return cost;
+    const auto docs = static_cast<double>(scorer.snapshot().segments()[segment].segment->n_docs());
+    const double windows = postings * 0.0007 + cells * 0.0001 + docs * (k <= 100 ? 0.00006 : 0.00012);
+    const double bounding = docs / 32.0 * (frequent_terms + 2.0) * 0.00004 + rare * 0.002;
+    const double scoring =
+        (k <= 100 ? 0.25 : 0.7) * (0.05 + 0.01 * static_cast<double>(screened.terms.size()));
+    return bounding >= windows ? 0 : static_cast<std::size_t>((windows - bounding) / scoring);
 }
 
 void direct_path(const Run& run, const Allowed& allowed, TopK& best) {
@@ -119,7 +113,7 @@ std::vector<Stretch> stretches(const Bm25Scorer& scorer, std::size_t documents) 
     return result;
 }
 
-constexpr std::size_t kShare = 4 * kScreenWindow;  // what a thread takes at once
+constexpr std::size_t kShare = 8 * kPlainWindow;  // what a thread takes at once
 
 }  // namespace
 
@@ -177,6 +171,21 @@ void windows_all(const Run& run, const Screened& screened, const Allowed& allowe
     for (Bm25Scratch& own : scratch) all.merge(own.candidates);
 }
 
+// Each segment by windows or by blocks, whichever is cheaper.
+void each_segment(const Run& run, const Screened& screened, const Allowed& allowed, std::size_t k,
+                  Path& path) {
+    Candidates& all = run.scratch.candidates;
+    const auto& segments = run.scorer.snapshot().segments();
+    for (std::size_t segment = 0; segment < segments.size() && !all.overflown(); ++segment) {
+        const Filter filter = filter_of(run.scorer, allowed, segment);
+        const std::size_t worth = worth_in_blocks(run.scorer, screened, segment, k);
+        if (worth != 0 && blocks_path(run, screened, segment, filter, all, worth))
+            path = Path::kBlocks;
+        else
+            windows_path(run, screened, segment, filter, 0, segments[segment].segment->n_docs(), all);
+    }
+}
+
 // Whether a screened path answered.
 bool screened_paths(const Run& run, const Allowed& allowed, std::size_t k, Path& path, std::size_t threads,
                     TopK& best) {
@@ -186,15 +195,17 @@ bool screened_paths(const Run& run, const Allowed& allowed, std::size_t k, Path&
     const float start = free ? screened.start(k) : 0.0F;
     Candidates& candidates = run.scratch.candidates;
     candidates.reset(screened, k, start);
-    if (path == Path::kAuto) {
-        const Cost cost = cost_of(run.scorer, screened, k);
-        path = free && start > 0.0F && cost.blocks < cost.windows ? Path::kBlocks : Path::kWindows;
-    }
-    const auto& segments = run.scorer.snapshot().segments();
-    if (path == Path::kWindows) {
-        windows_all(run, screened, allowed, threads, k, start);
+    if (path == Path::kWindows || path == Path::kAuto) {
+        // Blocks pay where the best documents are known to be few, and for one thread.
+        const bool blocks = path == Path::kAuto && start > 0.0F && threads <= 1;
+        path = Path::kWindows;
+        if (blocks)
+            each_segment(run, screened, allowed, k, path);
+        else
+            windows_all(run, screened, allowed, threads, k, start);
     } else {
-        for (std::size_t segment = 0; segment < segments.size() && !candidates.overflown(); ++segment)
+        const std::size_t n_segments = run.scorer.snapshot().segments().size();
+        for (std::size_t segment = 0; segment < n_segments && !candidates.overflown(); ++segment)
             blocks_path(run, screened, segment, filter_of(run.scorer, allowed, segment), candidates);
     }
     if (candidates.overflown()) return false;

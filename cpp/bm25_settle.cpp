@@ -6,39 +6,51 @@
 namespace gnomon {
 namespace {
 
-// For ascending documents the postings are walked by galloping: the next one is near the last.
+// Ascending documents, found by walking the postings: step by step where they lie close together, which the
+// prefetcher sees, else galloping.
 template <class Found>
-void gallop(std::span<const std::uint32_t> list, std::span<const std::uint32_t> docs, const Found& found) {
+void walk(std::span<const std::uint32_t> list, std::span<const std::uint32_t> docs, const Found& found) {
+    const bool close = list.size() < docs.size() * 32;
     std::size_t at = 0;
     for (std::size_t i = 0; i < docs.size(); ++i) {
-        std::size_t step = 1;
-        while (at + step < list.size() && list[at + step] < docs[i]) {
-            at += step;
-            step *= 2;
+        if (close) {
+            while (at < list.size() && list[at] < docs[i]) ++at;
+        } else {
+            std::size_t step = 1;
+            while (at + step < list.size() && list[at + step] < docs[i]) {
+                at += step;
+                step *= 2;
+            }
+            const std::size_t end = std::min(list.size(), at + step + 1);
+            at = static_cast<std::size_t>(std::lower_bound(list.begin() + static_cast<std::ptrdiff_t>(at),
+                                                           list.begin() + static_cast<std::ptrdiff_t>(end),
+                                                           docs[i]) -
+                                          list.begin());
         }
-        const std::size_t end = std::min(list.size(), at + step + 1);
-        at = static_cast<std::size_t>(std::lower_bound(list.begin() + static_cast<std::ptrdiff_t>(at),
-                                                       list.begin() + static_cast<std::ptrdiff_t>(end),
-                                                       docs[i]) -
-                                      list.begin());
         if (at == list.size()) return;
         if (list[at] == docs[i]) found(i, at);
     }
 }
 
-// Frequent terms know where the postings of a block of documents start.
+// Frequent terms know where the postings of a block of documents start. Each look-up touches three lines that
+// are nowhere near: they are asked for ahead, the block's start first, so that they come in parallel.
 template <class Found>
-void by_block(const TermScreen& screen, std::span<const std::uint32_t> docs, const Found& found) {
-    constexpr std::size_t kAhead = 8;
+void by_block(const TermScreen& screen, const Postings& postings, std::span<const std::uint32_t> docs,
+              const Found& found) {
+    constexpr std::size_t kAhead = 12;
     const std::uint32_t* const list = screen.docs.data();
+    const std::uint32_t* const starts = screen.starts.data();
     for (std::size_t i = 0; i < docs.size(); ++i) {
         if (i + 2 * kAhead < docs.size())
-            __builtin_prefetch(&screen.starts[docs[i + 2 * kAhead] / TermScreen::kBlock]);
-        if (i + kAhead < docs.size())
-            __builtin_prefetch(list + screen.starts[docs[i + kAhead] / TermScreen::kBlock]);
+            __builtin_prefetch(starts + docs[i + 2 * kAhead] / TermScreen::kBlock);
+        if (i + kAhead < docs.size()) {
+            const std::uint32_t ahead = starts[docs[i + kAhead] / TermScreen::kBlock];
+            __builtin_prefetch(list + ahead);
+            __builtin_prefetch(postings.tfs.data() + ahead);
+        }
         const std::size_t block = docs[i] / TermScreen::kBlock;
-        const std::uint32_t last = screen.starts[block + 1];
-        for (std::uint32_t at = screen.starts[block]; at < last && list[at] <= docs[i]; ++at)
+        const std::uint32_t last = starts[block + 1];
+        for (std::uint32_t at = starts[block]; at < last && list[at] <= docs[i]; ++at)
             if (list[at] == docs[i]) found(i, at);
     }
 }
@@ -52,7 +64,7 @@ void field_frequencies(const Run& run, const Bm25Term& term, std::size_t segment
         if (weight == 0.0) continue;
         const Postings& list = term.postings[segment * n_fields + field];
         const double* const rels = run.scorer.constants(segment, field);
-        gallop(list.docs, docs, [&](std::size_t i, std::size_t at) {
+        walk(list.docs, docs, [&](std::size_t i, std::size_t at) {
             out[i] += bm25::field_tf(weight, static_cast<double>(list.tf(at)), rels[docs[i]]);
         });
     }
@@ -75,37 +87,57 @@ void find_frequencies(const Run& run, const Screened* screened, std::size_t segm
         const auto found = [&](std::size_t i, std::size_t at) { out[i] = static_cast<double>(list.tf(at)); };
         const TermScreen* screen =
             screened == nullptr ? nullptr : (*screened->terms[t].screens)[segment].get();
-        if (screen != nullptr && !screen->starts.empty() && docs.size() * 16 < list.docs.size())
-            by_block(*screen, docs, found);
+        if (screen != nullptr && !screen->starts.empty() && docs.size() * 32 < list.docs.size())
+            by_block(*screen, list, docs, found);
         else
-            gallop(list.docs, docs, found);
+            walk(list.docs, docs, found);
     }
+}
+
+// The default formula without a branch: a term that is absent adds 0 * ... / norm = 0, which changes no bit.
+// Only for k1 > 0, where every norm of a document that has tokens is positive.
+static void add_default(const double* tfs, std::span<const double> norms, double idf, double k1_plus_1,
+                        double* scores) {
+    for (std::size_t i = 0; i < norms.size(); ++i)
+        scores[i] = scores[i] + bm25::weight(idf, tfs[i], k1_plus_1, norms[i]);
 }
 
 void settle(const Run& run, const Screened* screened, std::size_t segment,
             std::span<const std::uint32_t> docs, TopK& best) {
     const Bm25Model& model = run.scorer.model();
-    std::vector<double>& frequencies = run.scratch.frequencies;
-    find_frequencies(run, screened, segment, docs, frequencies);
+    Bm25Scratch& scratch = run.scratch;
+    find_frequencies(run, screened, segment, docs, scratch.frequencies);
     const bool fields = model.formula == bm25::Formula::kBm25f;
-    const double* const norms = fields ? nullptr : run.scorer.constants(segment);
+    scratch.values.assign(docs.size(), 0.0);
+    std::vector<double>& norms = scratch.norms;
+    norms.resize(docs.size());
+    if (!fields) {
+        const double* const constants = run.scorer.constants(segment);
+        for (std::size_t i = 0; i < docs.size(); ++i) norms[i] = constants[docs[i]];
+    }
+    double* const scores = scratch.values.data();
+    for (const Prepared::Occurrence& term : run.query.order) {
+        const double* const tfs = scratch.frequencies.data() + term.term * docs.size();
+        if (screened != nullptr && model.formula == bm25::Formula::kDefault && model.k1 > 0.0) {
+            add_default(tfs, norms, term.idf, model.k1 + 1.0, scores);
+            continue;
+        }
+        for (std::size_t i = 0; i < docs.size(); ++i) {
+            if (tfs[i] > 0.0)
+                scores[i] = scores[i] + (fields ? bm25::field_part(term.idf, tfs[i], model.k1)
+                                                : bm25::part(model.formula, term.idf, tfs[i], norms[i],
+                                                             model.k1, model.delta));
+            else if (run.query.in_order)
+                scores[i] = scores[i] + term.absent;
+        }
+    }
+    const bool at_end = bm25::absent(model.formula) == bm25::Absent::kAtEnd;
     const auto base = static_cast<std::uint32_t>(run.scorer.snapshot().segments()[segment].base);
     for (std::size_t i = 0; i < docs.size(); ++i) {
-        double score = 0.0;
-        bool matches = false;
-        for (const Prepared::Occurrence& term : run.query.order) {
-            const double tf = frequencies[term.term * docs.size() + i];
-            if (tf > 0.0) {
-                matches = true;
-                score = score + (fields ? bm25::field_part(term.idf, tf, model.k1)
-                                        : bm25::part(model.formula, term.idf, tf, norms[docs[i]], model.k1,
-                                                     model.delta));
-            } else if (run.query.in_order) {
-                score = score + term.absent;
-            }
-        }
-        if (bm25::absent(model.formula) == bm25::Absent::kAtEnd) score = score + run.query.at_end;
-        if (matches) best.push({score, base + docs[i]});
+        bool matches = screened != nullptr;  // a screen finds nothing else
+        for (std::size_t t = 0; !matches && t < run.query.terms.size(); ++t)
+            matches = scratch.frequencies[t * docs.size() + i] > 0.0;
+        if (matches) best.push({at_end ? scores[i] + run.query.at_end : scores[i], base + docs[i]});
     }
 }
 

@@ -238,8 +238,8 @@ def test_a_progress_bar_goes_to_standard_error(capsys: pytest.CaptureFixture[str
         ({"fields": ["a", "a"]}, ValueError, "1 to 255 different names"),
         ({"fields": [1]}, TypeError, r"fields\[0\] is a int"),
         ({"fields": ["a"]}, TypeError, r"documents\[0\] is a str; with fields="),
-        ({"b": {"a": 0.5}}, TypeError, "fields was not given"),
-        ({"fields": ["a"], "formula": "lucene"}, ValueError, "formula must be 'bm25f'"),
+        ({"b": {"a": 0.5}}, TypeError, "b is a mapping, which is for"),
+        ({"fields": ["a"], "formula": "lucene"}, ValueError, "scored by 'bm25f'"),
     ],
 )
 def test_bad_ways_to_build(how: dict[str, Any], error: type[Exception], message: str) -> None:

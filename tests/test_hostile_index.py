@@ -146,8 +146,8 @@ def test_ids_of_another_kind_than_the_manifest_says(bm25: Path, kind: Any) -> No
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        *(("formula", {"k1": value}) for value in (-1.0, 10**400, True, "1.2", None, [])),
-        *(("formula", {"b": value}) for value in (-0.1, 1.5, None)),
+        *(("k1", value) for value in (-1.0, 10**400, True, "1.2", None, [])),
+        *(("b", value) for value in (-0.1, 1.5, None)),
         *(("formula", {"name": value}) for value in ("nope", "bm25f", None, 1)),
         *(("formula", {"field_weights": value}) for value in ([1.0], None, "ab")),
         *(("formula", value) for value in (None, [], {}, "default")),

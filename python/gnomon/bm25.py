@@ -9,13 +9,17 @@ from . import _core
 from .analysis import Analyzer
 from .arrays import as_count, as_threads
 from .bm25_build import Plan, build, checked_fields
+from .bm25_explain import Explaining
 from .bm25_formula import Formula, field_formula
 from .bm25_ids import SegmentIds
 from .bm25_input import AnalyzerLike
+from .bm25_query import Query
+from .bm25_querying import Querying, require_counted
 from .bm25_saving import Saving
-from .bm25_searcher import TermStats, as_once
+from .bm25_searcher import as_once
 from .bm25_segment import Segment, State
 from .bm25_store import Layout
+from .columns import block_of
 from .progress import Progress
 from .results import Float64Array, Hits
 
@@ -75,7 +79,7 @@ def bm25_scores(
     return scores
 
 
-class BM25Index(Saving):
+class BM25Index(Querying, Explaining, Saving):
     """An inverted index that answers BM25 queries exactly.
 
     Scores equal ``gnomon.reference.bm25`` bit for bit at every kernel level and thread count;
@@ -98,11 +102,14 @@ class BM25Index(Saving):
         ids: Iterable[Any] | None = None,
         analyzer: AnalyzerLike | None = None,
         *,
+        formula: str = "default",
         k1: float | None = None,
         b: float | Mapping[str, float] | None = None,
         delta: float | None = None,
-        formula: str = "default",
-        fields: Mapping[str, float] | Sequence[str] | None = None,
+        fields: Iterable[str] | Mapping[str, float] | None = None,
+        positions: bool = False,
+        columns: Any = None,
+        column_kinds: Mapping[str, str] | None = None,
         store_text: bool = False,
         threads: int | None = None,
         memory_budget: int | None = None,
@@ -126,13 +133,25 @@ class BM25Index(Saving):
             For texts: a preset name, an :class:`Analyzer`, or a function from str to tokens
             (recorded by name and needed again at :meth:`load`). Default ``"standard-v1"``. With
             tokens, one may be given to make queries that are texts possible.
-        k1, b, delta, formula
-            What every search of this index scores by unless it says otherwise; stored with it. See
-            :class:`gnomon.bm25_formula.Formula`.
+        formula, k1, b, delta
+            What every search of this index scores by unless it says otherwise; stored with it. The
+            names are :func:`gnomon.bm25_formula.formulas`; parameters that are not given are those
+            of the formula's authors, for the default one k1=1.2 and b=0.75.
         fields
             Names of fields, or a mapping from them to their weights. Each document is then a
-            mapping from field to its text, tokens or token ids; a field that it lacks is empty. The
-            formula is BM25F, and b may be a mapping from field to its own.
+            mapping from field to its text, tokens or token ids; a field that it lacks is empty.
+            Scored by BM25F: one saturation over the weighted fields. ``b`` may be a mapping from
+            field to its own b.
+        positions
+            Keep where each token stands, for phrases, nears and :meth:`match_positions`; about a
+            byte a token.
+        columns
+            Values to filter by: a mapping from column to as many values as there are documents, or
+            a list with a mapping for each document. A value is a str or a list of str (keyword),
+            an int, a float, a date or datetime, or None where a document has none.
+        column_kinds
+            Declares columns: "keyword", "integer", "float" or "date". A column that is not declared
+            has the kind of its first value.
         store_text
             Keep the texts beside the index, for :meth:`text`.
         threads
@@ -157,32 +176,36 @@ class BM25Index(Saving):
         >>> index.search(["pie"]).ids
         ['doc-2']
         """
-        # Checked before a long build rather than at the first search.
-        chosen = _formula(formula, k1, b, delta, fields)
-        plan = Plan.of(fields, store_text, threads, memory_budget)
+        if fields is not None and not isinstance(fields, Mapping):
+            fields = checked_fields(fields)
+        scoring = _scoring(formula, k1, b, delta, fields)  # its errors before a long build
+        plan = Plan.of(fields, store_text, threads, memory_budget, positions)
         built = build(documents, analyzer, plan, progress)
         own = SegmentIds.of(ids, built.core.n_docs)
         next_id = own.n if own.kind == "position" else 0
-        layout = Layout(own.kind, plan.fields, plan.store_text, next_id)
-        state = State([Segment(built.core, own, built.texts)])
-        return cls(state, layout, built.analyzer, chosen)
-
-    def _query(self, query: Any) -> Any:
-        """Documents without a single token do not say whether tokens are str or ids."""
-        core = self._state.core
-        if core.n_terms or not core.has_vocabulary or isinstance(query, (str, bytes)):
-            return query
-        return [*map(str, query)]
+        block, kinds = block_of(columns, built.core.n_docs, column_kinds or {})
+        layout = Layout(
+            own.kind,
+            plan.fields,
+            plan.store_text,
+            plan.positions,
+            tuple(kinds.items()),
+            next_id,
+        )
+        state = State([Segment(built.core, own, built.texts, block)])
+        return cls(state, layout, built.analyzer, scoring)
 
     def search(
         self,
         query: Any,
         k: int = 10,
         *,
+        filter: Any = None,
         formula: str | None = None,
         k1: float | None = None,
         b: float | None = None,
         delta: float | None = None,
+        field_weights: Mapping[str, float] | None = None,
         repeats: str = "count",
         threads: int = 1,
         level: str | None = None,
@@ -195,12 +218,19 @@ class BM25Index(Saving):
             A str (analysed as the documents were), a list of tokens (taken as they are), a list
             of token ids, or terms with weights: a mapping from token to weight, or a list of
             (token, weight). A weight is 0, or 1e-100 to 1e100, or the negative of such. Repeated
-            terms count again; unknown terms add nothing.
+            terms count again; unknown terms add nothing. Or a query object of
+            :mod:`gnomon.bm25_query`: phrases, nears, and/or/not, prefixes, fuzzy terms.
         k
             How many; fewer are returned when fewer documents match, never padding.
+        filter
+            Which documents may be answered: a :class:`gnomon.Filter`, its JSON form as a dict, a
+            list of ids, or a bool mask over the documents in order of insertion. Scores stay those
+            of the whole index.
         formula, k1, b, delta
             Score by another formula (:func:`gnomon.bm25_formula.formulas`) or other parameters
             than the index's own, without building anything anew.
+        field_weights
+            For an index of fields: other weights for some of them; 0 leaves a field out.
         repeats
             ``"once"`` lets a repeated term count once, with its first weight.
         threads
@@ -232,14 +262,27 @@ class BM25Index(Saving):
         array([], dtype=int64)
         >>> index.search({"two": 0.5, "three": 2.0}, k=1, formula="lucene").ids
         array([1])
+        >>> index.search("two", filter=[1]).ids
+        array([1])
         """
         state, searcher = self._view  # one for the whole search, whatever other threads do
+        best = min(as_count(k, "k"), state.core.n_docs)
+        scorer = searcher.scorer(formula, k1, b, delta, self._weights(field_weights))
+        workers = threads if threads == 1 else as_threads(threads)
+        allowed = self._allowed(filter, state)
+        if isinstance(query, Query):
+            require_counted(repeats)
+            slots, scores = self._search_query(
+                query, best, scorer, state, allowed, workers, level or ""
+            )
+            return Hits(state.ids_at(slots), scores)
         slots, scores = searcher.search(
             self._query(query),
-            min(as_count(k, "k"), state.core.n_docs),
-            searcher.scorer(formula, k1, b, delta),
+            best,
+            scorer,
             once=as_once(repeats),
-            threads=threads if threads == 1 else as_threads(threads),
+            allowed=allowed,
+            threads=workers,
             level=level or "",
         )
         return Hits(state.ids_at(slots), scores)
@@ -249,10 +292,12 @@ class BM25Index(Saving):
         queries: Iterable[Any],
         k: int = 10,
         *,
+        filter: Any = None,
         formula: str | None = None,
         k1: float | None = None,
         b: float | None = None,
         delta: float | None = None,
+        field_weights: Mapping[str, float] | None = None,
         repeats: str = "count",
         threads: int | None = None,
         level: str | None = None,
@@ -271,11 +316,23 @@ class BM25Index(Saving):
         if isinstance(queries, (str, bytes)):
             raise TypeError("queries is one text; pass a list of queries, or use search()")
         state, searcher = self._view
+        best = min(as_count(k, "k"), state.core.n_docs)
+        scorer = searcher.scorer(formula, k1, b, delta, self._weights(field_weights))
+        allowed = self._allowed(filter, state)
+        given = list(queries)
+        if any(isinstance(query, Query) for query in given):
+            require_counted(repeats)
+            answers = [
+                self._search_query(self._as_query(query), best, scorer, state, allowed)
+                for query in given
+            ]
+            return [Hits(state.ids_at(slots), scores) for slots, scores in answers]
         answers = searcher.search_many(
-            [self._query(query) for query in queries],
-            min(as_count(k, "k"), state.core.n_docs),
-            searcher.scorer(formula, k1, b, delta),
+            [self._query(query) for query in given],
+            best,
+            scorer,
             once=as_once(repeats),
+            allowed=allowed,
             threads=as_threads(threads),
             level=level or "",
         )
@@ -294,17 +351,6 @@ class BM25Index(Saving):
         """
         state, searcher = self._view
         return state.of_live(searcher.scores(self._query(query), searcher.scorer(), level or ""))
-
-    def term_stats(self, token: Any) -> TermStats:
-        """How many documents hold a token, and its idf.
-
-        Examples
-        --------
-        >>> import gnomon
-        >>> gnomon.BM25Index.build(["one two", "two three"]).term_stats("two").df
-        2
-        """
-        return self._view.searcher.term_stats(token)
 
     def __len__(self) -> int:
         """How many documents the index holds."""
@@ -338,19 +384,25 @@ class BM25Index(Saving):
         """Length normalisation."""
         return self._formula.b
 
+    @property
+    def formula(self) -> Formula:
+        """What searches score by unless they say otherwise."""
+        return self._formula
 
-def _formula(
-    name: str,
+
+def _scoring(
+    formula: str,
     k1: float | None,
     b: float | Mapping[str, float] | None,
     delta: float | None,
-    fields: Mapping[str, float] | Sequence[str] | None,
+    fields: Sequence[str] | Mapping[str, float] | None,
 ) -> Formula:
     if fields is None:
+        if formula == "bm25f":
+            raise ValueError("the formula 'bm25f' needs fields; pass fields=")
         if isinstance(b, Mapping):
-            raise TypeError("b is a mapping from field to number, but fields was not given")
-        return Formula.of(name, k1, b, delta)
-    if name not in ("default", "bm25f") or delta is not None:
-        raise ValueError(f"formula must be 'bm25f' when fields are given, got {name!r}")
-    checked_fields(fields)
+            raise TypeError("b is a mapping, which is for an index of fields; pass fields=")
+        return Formula.of(formula, k1, b, delta)
+    if formula not in ("default", "bm25f"):
+        raise ValueError(f"an index of fields is scored by 'bm25f', not by {formula!r}")
     return field_formula(fields, k1, b)

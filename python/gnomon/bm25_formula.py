@@ -93,6 +93,37 @@ class Formula:
             )
         return replace(self, **changes) if changes else self
 
+    def to_meta(self) -> dict[str, Any]:
+        """For a manifest: all but k1 and b, which stand in it by themselves."""
+        return {
+            "name": self.name,
+            "delta": self.delta,
+            "epsilon": self.epsilon,
+            "idf_floor": self.idf_floor,
+            "field_weights": list(self.field_weights),
+            "field_b": list(self.field_b),
+        }
+
+    @classmethod
+    def of_meta(cls, k1: Any, b: Any, meta: Any) -> Formula:
+        """What a manifest says. Raises ValueError for what no index has written."""
+        if not isinstance(meta, dict) or meta.keys() != cls().to_meta().keys():
+            raise ValueError(f"a formula has a name and its parameters, found {meta!r}")
+        weights, bs, floor = meta["field_weights"], meta["field_b"], meta["idf_floor"]
+        numbers = [k1, b, meta["delta"], meta["epsilon"], *([] if floor is None else [floor])]
+        if not (
+            isinstance(meta["name"], str)
+            and isinstance(weights, list)
+            and isinstance(bs, list)
+            and all(type(number) is float for number in (*numbers, *weights, *bs))
+        ):
+            raise ValueError(f"the parameters of a formula are numbers, found {meta!r}")
+        if (meta["name"] == "bm25f") != bool(bs):
+            raise ValueError("bm25f and only it has fields")
+        return cls(
+            meta["name"], k1, b, meta["delta"], meta["epsilon"], floor, tuple(weights), tuple(bs)
+        ).checked()
+
     def checked(self) -> Formula:
         """Itself. Raises ValueError when a search would."""
         self.scorer(_core.Bm25Snapshot(self._empty()))

@@ -17,8 +17,6 @@ from .bm25_session import Session
 from .bm25_store import (
     Layout,
     damaged,
-    formula_meta,
-    formula_of_meta,
     read_state,
     segment_meta,
     write_segment,
@@ -63,7 +61,9 @@ class Saving(Editing):
 
     def _settings_meta(self) -> dict[str, Any]:
         return {
-            "formula": formula_meta(self._formula),
+            "k1": self._formula.k1,
+            "b": self._formula.b,
+            "formula": self._formula.to_meta(),
             "analyzer": None if self._analyzer is None else self._analyzer.to_meta(),
         }
 
@@ -143,6 +143,8 @@ class Saving(Editing):
         meta = directory.meta("bm25")
         formula, recorded = _checked_meta(meta)
         layout = Layout.of_meta(meta)
+        if len(formula.field_b) != len(layout.fields):
+            raise damaged("its formula is not one for its fields")
         state = read_state(directory, layout, meta.get("segments"))
         chosen = as_analyzer(analyzer)
         if recorded is not None:
@@ -226,9 +228,19 @@ def _load(index: type[_Index], path: str, analyzer: Analyzer | None) -> _Index:
 
 def _checked_meta(meta: dict[str, Any]) -> tuple[Formula, dict[str, Any] | None]:
     """The formula and the analyzer's entry. A manifest can be forged: nothing is taken on trust."""
-    recorded = meta.get("analyzer", False)
-    if recorded is not None and not (
-        isinstance(recorded, dict) and isinstance(recorded.get("name"), str)
-    ):
-        raise damaged(f"an analyzer has a name, found {recorded!r}")
-    return formula_of_meta(meta.get("formula"), len(Layout.of_meta(meta).fields)), recorded
+    k1, b, recorded = meta.get("k1"), meta.get("b"), meta.get("analyzer", False)
+    try:
+        if type(k1) is not float or type(b) is not float:
+            raise ValueError(f"k1 and b must be numbers, found {k1!r} and {b!r}")
+        formula = Formula.of_meta(k1, b, meta.get("formula"))
+        if recorded is not None and not (
+            isinstance(recorded, dict) and isinstance(recorded.get("name"), str)
+        ):
+            raise ValueError(f"an analyzer has a name, found {recorded!r}")
+    except ValueError as error:
+        raise _core.CorruptIndex(
+            f"the manifest's bm25 part is damaged: {error}; build the index again"
+        ) from None
+    if len(formula.field_b) != len(Layout.of_meta(meta).fields):
+        raise damaged("the formula is not for the fields of the index")
+    return formula, recorded
