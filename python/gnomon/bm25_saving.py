@@ -241,6 +241,7 @@ def _checked_meta(meta: dict[str, Any]) -> tuple[Formula, dict[str, Any] | None]
         raise _core.CorruptIndex(
             f"the manifest's bm25 part is damaged: {error}; build the index again"
         ) from None
-    if len(formula.field_b) != len(Layout.of_meta(meta).fields):
+    n_fields = len(Layout.of_meta(meta).fields)
+    if len(formula.field_b) != n_fields or len(formula.field_weights) != n_fields:
         raise damaged("the formula is not for the fields of the index")
     return formula, recorded
