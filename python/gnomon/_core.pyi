@@ -234,13 +234,10 @@ class QueryNode:
 def fit_window(
     lists: Sequence[Sequence[int]], offsets: Sequence[int], slacks: Sequence[int]
 ) -> bool: ...
-def fit_order(
-    lists: Sequence[Sequence[int]], lengths: Sequence[int], window: int
-) -> bool: ...
+def fit_order(lists: Sequence[Sequence[int]], lengths: Sequence[int], window: int) -> bool: ...
 def query_positions(
     node: QueryNode, snapshot: Bm25Snapshot, slot: int, field: int
 ) -> list[int]: ...
-
 def query_match(
     node: QueryNode,
     snapshot: Bm25Snapshot,

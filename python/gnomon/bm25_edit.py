@@ -325,20 +325,18 @@ class Editing:
         """Ids of documents to add, and the layout with which they go together."""
         layout = self._layout
         if ids is None:
-            if layout.kind != "position":
+            if layout.kind != "position" and (n or self._state.core.n_slots):
                 raise TypeError(f"ids is missing; this index has ids of the caller ({layout.kind})")
             own = SegmentIds(n, first=layout.next_id)
             return own, replace(layout, next_id=layout.next_id + n)
-        if layout.kind == "position":
-            if layout.next_id:
-                raise TypeError("this index numbers its documents itself; leave ids out")
-            values = list(ids) if not isinstance(ids, (str, bytes)) else [ids]
-            kind = "str" if values and isinstance(values[0], str) else "int"
-            layout = replace(layout, kind=kind)  # nothing was in it yet
-            ids = values
+        if layout.next_id and layout.kind == "position":
+            raise TypeError("this index numbers its documents itself; leave ids out")
+        if self._state.core.n_slots == 0:  # nothing is in it yet: any kind of ids will do
+            own = SegmentIds.of(ids, n)
+            return own, replace(layout, kind=own.kind) if n else layout
         values = checked_ids(ids, layout.kind, n)
-        slots = self._state.find(values) if self._layout.kind == layout.kind else None
-        if slots is not None and (slots >= 0).any():
+        slots = self._state.find(values)
+        if (slots >= 0).any():
             place = int(np.flatnonzero(slots >= 0)[0])
             raise ValueError(
                 f"ids[{place}] is in the index already: {values[place]!r}; "
