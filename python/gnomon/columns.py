@@ -109,7 +109,8 @@ class Column:
         """Keyword codes counted from 0, and how many each document has."""
         assert self.codes is not None
         if self.starts is not None:
-            return np.diff(self.starts.astype(np.int64)), self.codes
+            starts = self.starts.astype(np.int64)
+            return starts[1:] - starts[:-1], self.codes
         some = self.codes != 0
         return some.astype(np.int64), self.codes[some] - 1
 
