@@ -34,6 +34,16 @@ bool filters(const Allowed& allowed) {
     return std::any_of(allowed.begin(), allowed.end(), [](const auto& set) { return set != nullptr; });
 }
 
+// Whether float64 sums at once are cheaper than float32 sums and look-ups for k candidates, which is so where
+// k is a good part of the documents.
+bool plain_is_cheaper(const Bm25Scorer& scorer, const Prepared& query, std::size_t k) {
+    double postings = 0.0;
+    for (const Prepared::Occurrence& occurrence : query.order)
+        postings += static_cast<double>(query.terms[occurrence.term]->n_postings);
+    const double extra = postings * 0.0009 + static_cast<double>(scorer.snapshot().n_slots()) * 0.0004;
+    return extra < static_cast<double>(k * query.terms.size()) * 0.02;
+}
+
 // How many candidate blocks of a segment may be scored before the windows are cheaper; 0: do not even bound
 // the blocks. In units of a microsecond, fitted to runs over a million short and 180,000 long documents.
 std::size_t worth_in_blocks(const Bm25Scorer& scorer, const Screened& screened, std::size_t segment,
@@ -231,7 +241,9 @@ std::vector<Hit> Bm25Search::top_k(const Bm25Scorer& scorer, const Bm25Query& qu
         for (const Bm25Term* term : prepared.terms) postings += term->n_postings;
         if (count_allowed(scorer, allowed) * prepared.terms.size() * 32 < postings) path = Path::kDirect;
     }
-    if (path == Path::kAuto && scorer.snapshot().n_slots() <= kTiny) path = Path::kPlain;
+    if (path == Path::kAuto &&
+        (scorer.snapshot().n_slots() <= kTiny || plain_is_cheaper(scorer, prepared, k)))
+        path = Path::kPlain;
     if (path == Path::kDirect) {
         direct_path(run, allowed, best);
     } else if (path == Path::kPlain || !screened_paths(run, allowed, k, path, threads, best)) {
