@@ -3,7 +3,7 @@
 bench_bm25.py [--quick] [--docs 10000,100000,1000000] [--prose FILE.jsonl]
 
 Corpora: short documents from a seeded Zipf-Mandelbrot law (10 tokens, 650,000 words), and passages
-of real prose (one JSON object with "text" a line, as shared/tools/make_prose_corpus.py makes them)
+of real prose (one JSON object with "text" a line, as tools/make_prose_corpus.py makes them)
 when --prose names a file. All engines get the same tokens. k1=1.5, b=0.75 (tantivy: its fixed 1.2
 and 0.75, lengths of one byte). Queries: 2-8 tokens, the same without the commonest words, and 15-30.
 
@@ -113,7 +113,7 @@ def queries(corpus: Corpus, kind: str, n: int) -> list[list[int]]:
     return found
 
 
-# ---- engines: build(corpus, folder) in a child process, then open(folder, corpus) -> search --------
+# ---- engines: build(corpus, folder) in a child process, then open(folder, corpus) -> search
 
 
 def build_gnomon(corpus: Corpus, folder: Path) -> None:

@@ -105,7 +105,7 @@ struct Bm25Scratch {
     std::vector<std::uint32_t> offsets;
     std::vector<double> values;
     // windows, blocks
-    std::vector<float> sums;
+    std::vector<float> sums;  // all 0 between two windows
     std::vector<float> picked_sums;
     std::vector<std::uint32_t> picked;
     std::vector<std::uint16_t> bounds;

@@ -66,7 +66,7 @@ std::size_t worth_in_blocks(const Bm25Scorer& scorer, const Screened& screened, 
     }
     const auto docs = static_cast<double>(scorer.snapshot().segments()[segment].segment->n_docs());
     const double windows = postings * 0.0007 + cells * 0.0001 + docs * (k <= 100 ? 0.00006 : 0.00012);
-    const double bounding = docs / 32.0 * (frequent_terms + 2.0) * 0.00004 + rare * 0.002;
+    const double bounding = 5.0 + docs / 32.0 * (frequent_terms + 2.0) * 0.00004 + rare * 0.002;
     const double scoring =
         (k <= 100 ? 0.25 : 0.7) * (0.05 + 0.01 * static_cast<double>(screened.terms.size()));
     return bounding >= windows ? 0 : static_cast<std::size_t>((windows - bounding) / scoring);

@@ -51,7 +51,7 @@ void windows_path(const Run& run, const Screened& screened, std::size_t segment,
     }
     if (cursors.empty()) return;
     Bm25Scratch& scratch = run.scratch;
-    scratch.sums.assign(kScreenWindow, 0.0F);
+    scratch.sums.resize(kScreenWindow);
     scratch.picked.resize(std::max(scratch.picked.size(), kStride));
     scratch.picked_sums.resize(std::max(scratch.picked_sums.size(), kStride));
     const auto base_slot = static_cast<std::uint32_t>(run.scorer.snapshot().segments()[segment].base);

@@ -235,9 +235,9 @@ class BM25Index(Explaining, Saving):
         """
         state, searcher = self._view  # one for the whole search, whatever other threads do
         slots, scores = searcher.search(
-            self._query(query),
-            min(as_count(k, "k"), state.core.n_docs),
-            searcher.scorer(formula, k1, b, delta, self._weights(field_weights)),
+            query,
+            min(as_count(k, "k"), searcher.n_docs),
+            searcher.scorer(formula, k1, b, delta, field_weights and self._weights(field_weights)),
             once=as_once(repeats),
             threads=threads if threads == 1 else as_threads(threads),
             level=level or "",
@@ -273,9 +273,9 @@ class BM25Index(Explaining, Saving):
             raise TypeError("queries is one text; pass a list of queries, or use search()")
         state, searcher = self._view
         answers = searcher.search_many(
-            [self._query(query) for query in queries],
-            min(as_count(k, "k"), state.core.n_docs),
-            searcher.scorer(formula, k1, b, delta, self._weights(field_weights)),
+            list(queries),
+            min(as_count(k, "k"), searcher.n_docs),
+            searcher.scorer(formula, k1, b, delta, field_weights and self._weights(field_weights)),
             once=as_once(repeats),
             threads=as_threads(threads),
             level=level or "",
@@ -294,11 +294,11 @@ class BM25Index(Explaining, Saving):
         [0.693147..., 0.0]
         """
         state, searcher = self._view
-        return state.of_live(searcher.scores(self._query(query), searcher.scorer(), level or ""))
+        return state.of_live(searcher.scores(query, searcher.scorer(), level or ""))
 
     def __len__(self) -> int:
         """How many documents the index holds."""
-        return self._state.core.n_docs
+        return self._view.searcher.n_docs
 
     @property
     def n_tokens(self) -> int:
