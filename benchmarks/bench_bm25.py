@@ -3,9 +3,9 @@
 bench_bm25.py [--quick] [--docs 10000,100000,1000000] [--prose FILE.jsonl]
 
 Corpora: short documents from a seeded Zipf-Mandelbrot law (10 tokens, 650,000 words), and passages
-of real prose (one JSON object with "text" a line, as tools/make_prose_corpus.py makes them)
-when --prose names a file. All engines get the same tokens. k1=1.5, b=0.75 (tantivy: its fixed 1.2
-and 0.75, lengths of one byte). Queries: 2-8 tokens, the same without the commonest words, and 15-30.
+of real prose (a JSON object with "text" a line, as tools/make_prose_corpus.py makes them) when
+--prose names a file. All engines get the same tokens. k1=1.5, b=0.75 (tantivy: its fixed 1.2
+and 0.75, lengths of one byte). Queries: 2-8 tokens, the same without the commonest words, 15-30.
 
 Peers: bm25s and bm25q with their numba back ends (their numpy back end spends 160 ms a query in
 numpy 2.4's argpartition of mostly-zero arrays), tantivy (one segment), PISA through pyterrier_pisa

@@ -5,7 +5,7 @@
 //              clearing of the accumulators are one pass
 //   blocks     bounds of blocks of 32 documents from byte maxima (rare terms scattered exactly); blocks that
 //              can reach the threshold are scored in order of their bound
-//   essential  as blocks, but only the terms that can lift a document over the threshold are added up, the
+//   essential  as windows, but only the terms that can lift a document over the threshold are added up, the
 //              others looked up for documents that need them
 //   direct     a few allowed documents: each is scored
 #pragma once
@@ -148,6 +148,9 @@ void windows_path(const Run& run, const Screened& screened, std::size_t segment,
 // False, with nothing done, when more than `worth` blocks of the segment would have to be looked at.
 bool blocks_path(const Run& run, const Screened& screened, std::size_t segment, const Filter& filter,
                  Candidates& candidates, std::size_t worth = SIZE_MAX);
+
+void essential_path(const Run& run, const Screened& screened, std::size_t segment, const Filter& filter,
+                    Candidates& candidates);
 
 // Documents a window of the plain path and of the screened one has. 16,384 float64 accumulators are 128 KiB,
 // and stay in L2 with the norms of the same documents beside them; without windows a query over a million

@@ -215,8 +215,13 @@ bool screened_paths(const Run& run, const Allowed& allowed, std::size_t k, Path&
             windows_all(run, screened, allowed, threads, k, start);
     } else {
         const std::size_t n_segments = run.scorer.snapshot().segments().size();
-        for (std::size_t segment = 0; segment < n_segments && !candidates.overflown(); ++segment)
-            blocks_path(run, screened, segment, filter_of(run.scorer, allowed, segment), candidates);
+        for (std::size_t segment = 0; segment < n_segments && !candidates.overflown(); ++segment) {
+            const Filter filter = filter_of(run.scorer, allowed, segment);
+            if (path == Path::kBlocks)
+                blocks_path(run, screened, segment, filter, candidates);
+            else
+                essential_path(run, screened, segment, filter, candidates);
+        }
     }
     if (candidates.overflown()) return false;
     settle_candidates(run, screened, best);

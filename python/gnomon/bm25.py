@@ -237,7 +237,7 @@ class BM25Index(Explaining, Saving):
         slots, scores = searcher.search(
             query,
             min(as_count(k, "k"), searcher.n_docs),
-            searcher.scorer(formula, k1, b, delta, field_weights and self._weights(field_weights)),
+            searcher.scorer(formula, k1, b, delta, self._weights(field_weights)),
             once=as_once(repeats),
             threads=threads if threads == 1 else as_threads(threads),
             level=level or "",
@@ -275,7 +275,7 @@ class BM25Index(Explaining, Saving):
         answers = searcher.search_many(
             list(queries),
             min(as_count(k, "k"), searcher.n_docs),
-            searcher.scorer(formula, k1, b, delta, field_weights and self._weights(field_weights)),
+            searcher.scorer(formula, k1, b, delta, self._weights(field_weights)),
             once=as_once(repeats),
             threads=as_threads(threads),
             level=level or "",

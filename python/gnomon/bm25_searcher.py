@@ -102,7 +102,7 @@ class Searcher:
         field_weights: Sequence[float] | None = None,
     ) -> _core.Bm25Scorer:
         """The scorer of the index's formula, or of one with these changes; the last are kept."""
-        if formula is k1 is b is delta is field_weights is None:
+        if all(value is None for value in (formula, k1, b, delta, field_weights)):
             return self._scorer
         wanted = self._formula.with_(formula, k1, b, delta, field_weights)
         if wanted == self._formula:
