@@ -289,7 +289,9 @@ def built(name: str, corpus: Corpus, stored: Path, folder: Path, label: str) -> 
     except importlib.metadata.PackageNotFoundError:
         say(f"{label}: {name} is not installed", 0, "")
         return None
-    folder.mkdir(parents=True)
+    if folder.exists():  # another way to search the same index
+        return opened(name, corpus, folder, label)
+    folder.mkdir()
     command = [sys.executable, __file__, "--child", name, str(stored), str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     lines = [line for line in done.stdout.splitlines() if line.startswith('{"seconds"')]
@@ -298,6 +300,13 @@ def built(name: str, corpus: Corpus, stored: Path, folder: Path, label: str) -> 
         say(f"{label}: {name} cannot be built", 0, "", why=why[:200])
         return None
     figures = json.loads(lines[-1])
+    more = {"engine": name, "version": version, "peak_mb": round(figures["peak_mb"], 1)}
+    say(f"{label}: {name} builds in", figures["seconds"], "s", **more)
+    say(f"{label}: {name} on disk", size_of(folder / "index") / 1e6, "MB", engine=name)
+    return opened(name, corpus, folder, label)
+
+
+def opened(name: str, corpus: Corpus, folder: Path, label: str) -> Search | None:
     began = time.perf_counter()
     try:
         search = ENGINES[name][2](folder, corpus)
@@ -305,9 +314,6 @@ def built(name: str, corpus: Corpus, stored: Path, folder: Path, label: str) -> 
         say(f"{label}: {name} cannot be opened", 0, "", why=str(error)[:200])
         return None
     say(f"{label}: {name} loads in", (time.perf_counter() - began) * 1e3, "ms", engine=name)
-    more = {"engine": name, "version": version, "peak_mb": round(figures["peak_mb"], 1)}
-    say(f"{label}: {name} builds in", figures["seconds"], "s", **more)
-    say(f"{label}: {name} on disk", size_of(folder / "index") / 1e6, "MB", engine=name)
     return search
 
 
@@ -366,10 +372,10 @@ def run(label: str, corpus: Corpus, n_queries: int, rounds: int, skip: set[str])
         stored = work / "corpus.npz"
         corpus.save(stored)
         searches: dict[str, Search] = {}
-        for place, name in enumerate(ENGINES):
-            if name in skip:
+        for name, (package, _, _) in ENGINES.items():
+            if name in skip or package in skip:
                 continue
-            search = built(name, corpus, stored, work / str(place), label)
+            search = built(name, corpus, stored, work / package, label)
             if search is not None:
                 searches[name] = search
         kinds = ("2-8 tokens", "no common words", "15-30 tokens")
@@ -382,7 +388,7 @@ def run(label: str, corpus: Corpus, n_queries: int, rounds: int, skip: set[str])
             asked = queries(corpus, kind, n_queries)
             for k in (10, min(1000, corpus.n)):
                 say_race(f"{label}, {kind}, k={k}", race(searches, asked, k, rounds), shares)
-        batches(label, corpus, work / "0", n_queries)
+        batches(label, corpus, work / "gnomon", n_queries)
     finally:
         shutil.rmtree(work)
 
@@ -431,7 +437,7 @@ def main() -> None:
         with contextlib.redirect_stderr(sys.stderr):
             child(*given.child)
         return
-    sizes = [10_000, 100_000] if given.quick else [int(n) for n in given.docs.split(",")]
+    sizes = [10_000, 100_000] if given.quick else [int(n) for n in given.docs.split(",") if n]
     skip = set(filter(None, given.skip.split(",")))
     rounds, asked = (3, 100) if given.quick else (given.rounds, given.queries)
     for n in sizes:

@@ -41,7 +41,9 @@ class Essential {
         for (std::size_t base = 0; base < n_docs_ && !candidates_.overflown(); base += kScreenWindow) {
             const std::size_t end = std::min(base + kScreenWindow, n_docs_);
             split();
-            for (std::size_t t = looked_up_; t < terms_.size(); ++t) add(terms_[t], base, end);
+            for (std::size_t t = looked_up_; t < terms_.size(); ++t)
+                terms_[t].at = add_screen(run_.kernels, *terms_[t].screen, terms_[t].at, base, end,
+                                          terms_[t].weight, scratch.sums.data());
             const float rest = looked_up_ == 0 ? 0.0F : terms_[looked_up_ - 1].below;
             const std::size_t found = run_.kernels.bm25_pick(
                 scratch.sums.data(), (end - base + 63) / 64 * 64, candidates_.threshold() - rest,
@@ -64,20 +66,6 @@ class Essential {
     void split() {
         const float most = candidates_.threshold() * kShare;
         while (looked_up_ + 1 < terms_.size() && terms_[looked_up_].below < most) ++looked_up_;
-    }
-
-    void add(Term& term, std::size_t base, std::size_t end) const {
-        const TermScreen& screen = *term.screen;
-        float* const sums = run_.scratch.sums.data();
-        if (!screen.row.empty()) {
-            run_.kernels.bm25_row(screen.row.data() + base, (end - base + 63) / 64 * 64, term.weight, sums);
-            return;
-        }
-        const std::uint32_t* const docs = screen.docs.data();
-        const float* const impacts = screen.impacts.data();
-        const auto first = static_cast<std::uint32_t>(base);
-        for (; term.at < screen.docs.size() && docs[term.at] < end; ++term.at)
-            sums[docs[term.at] - first] += term.weight * impacts[term.at];
     }
 
     void complete(std::uint32_t doc, float sum) {

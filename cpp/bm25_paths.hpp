@@ -145,6 +145,11 @@ void plain_path(const Run& run, std::size_t segment, const Filter& filter, std::
                 std::size_t last, TopK& best);
 void windows_path(const Run& run, const Screened& screened, std::size_t segment, const Filter& filter,
                   std::size_t first, std::size_t last, Candidates& candidates);
+// Adds weight * impact of the documents [base, end) to sums[doc - base], from posting `at` on; returns the
+// first posting behind. base and end are borders of windows, or end is the segment's.
+std::size_t add_screen(const Kernels& kernels, const TermScreen& screen, std::size_t at, std::size_t base,
+                       std::size_t end, float weight, float* sums);
+
 // False, with nothing done, when more than `worth` blocks of the segment would have to be looked at.
 bool blocks_path(const Run& run, const Screened& screened, std::size_t segment, const Filter& filter,
                  Candidates& candidates, std::size_t worth = SIZE_MAX);

@@ -67,9 +67,10 @@ std::size_t worth_in_blocks(const Bm25Scorer& scorer, const Screened& screened, 
     const auto docs = static_cast<double>(scorer.snapshot().segments()[segment].segment->n_docs());
     const double windows = postings * 0.0007 + cells * 0.0001 + docs * (k <= 100 ? 0.00006 : 0.00012);
     const double bounding = 5.0 + docs / 32.0 * (frequent_terms + 2.0) * 0.00004 + rare * 0.002;
-    const double scoring =
-        (k <= 100 ? 0.25 : 0.7) * (0.05 + 0.01 * static_cast<double>(screened.terms.size()));
-    return bounding >= windows ? 0 : static_cast<std::size_t>((windows - bounding) / scoring);
+    const auto terms = static_cast<double>(screened.terms.size());
+    const double scoring = (k <= 100 ? 0.4 : 1.4) * (0.05 + 0.01 * terms);
+    if (screened.terms.size() > 12 || bounding * 3.0 >= windows) return 0;
+    return static_cast<std::size_t>((windows - bounding) / scoring);
 }
 
 void direct_path(const Run& run, const Allowed& allowed, TopK& best) {
@@ -181,7 +182,7 @@ void windows_all(const Run& run, const Screened& screened, const Allowed& allowe
     for (Bm25Scratch& own : scratch) all.merge(own.candidates);
 }
 
-// Each segment by windows or by blocks, whichever is cheaper.
+// Each segment by blocks, or else by windows, of essential terms where few documents are wanted.
 void each_segment(const Run& run, const Screened& screened, const Allowed& allowed, std::size_t k,
                   Path& path) {
     Candidates& all = run.scratch.candidates;
@@ -191,7 +192,11 @@ void each_segment(const Run& run, const Screened& screened, const Allowed& allow
         const std::size_t worth = worth_in_blocks(run.scorer, screened, segment, k);
         if (worth != 0 && blocks_path(run, screened, segment, filter, all, worth))
             path = Path::kBlocks;
-        else
+        else if (k <= 100 && screened.terms.size() > 1 &&
+                 segments[segment].segment->n_docs() > kScreenWindow) {
+            essential_path(run, screened, segment, filter, all);
+            if (path == Path::kWindows) path = Path::kEssential;
+        } else
             windows_path(run, screened, segment, filter, 0, segments[segment].segment->n_docs(), all);
     }
 }
