@@ -14,6 +14,7 @@ void register_analyze(pybind11::module_& module);
 void register_bm25(pybind11::module_& module);
 void register_bm25_snapshot(pybind11::module_& module);
 void register_bm25_arrays(pybind11::module_& module);
+void register_query(pybind11::module_& module);
 void register_bm25_search(pybind11::module_& module);
 void register_dense(pybind11::module_& module);
 

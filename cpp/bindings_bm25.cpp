@@ -144,12 +144,28 @@ py::tuple postings(const Bm25Index& index, std::uint64_t term, std::size_t field
     return py::make_tuple(U32Array(static_cast<py::ssize_t>(list.docs.size()), list.docs.data()), tfs);
 }
 
+// The positions of a term in each of its documents, as lists.
+py::list positions(const Bm25Index& index, std::uint64_t term, std::size_t field) {
+    if (!index.has_positions()) throw InvalidInput("this index was built without positions");
+    if (term >= index.n_terms())
+        throw py::index_error("term " + std::to_string(term) + " is not in the index");
+    PositionsCursor cursor = index.positions(term, known_field(index, field));
+    py::list found;
+    std::vector<std::uint32_t> one;
+    for (std::size_t i = 0; i < index.postings(term, field).docs.size(); ++i) {
+        cursor.read(i, one);
+        found.append(py::cast(one));
+    }
+    return found;
+}
+
 }  // namespace
 
 void register_bm25(py::module_& module) {
     py::class_<Bm25Builder>(module, "Bm25Builder", py::is_final(),
                             "Collects documents; finish() makes the index.")
-        .def(py::init<bool, std::size_t>(), py::arg("with_vocabulary"), py::arg("n_fields") = 1)
+        .def(py::init<bool, std::size_t, bool>(), py::arg("with_vocabulary"), py::arg("n_fields") = 1,
+             py::arg("with_positions") = false)
         .def("add_tokens", &add_tokens, py::arg("documents"), py::arg("first") = 0)
         .def("add_texts", &add_texts, py::arg("cased"), py::arg("lowered"), py::arg("preset"))
         .def("add_ids", &add_ids, py::arg("ids"), py::arg("offsets"))
@@ -163,6 +179,8 @@ void register_bm25(py::module_& module) {
                                                       "One immutable BM25 segment.")
         .def_property_readonly("n_docs", &Bm25Index::n_docs)
         .def_property_readonly("n_fields", &Bm25Index::n_fields)
+        .def_property_readonly("has_positions", &Bm25Index::has_positions)
+        .def("positions", &positions, py::arg("term"), py::arg("field") = 0)
         .def(
             "n_tokens",
             [](const Bm25Index& index, std::size_t field) {

@@ -11,7 +11,8 @@ namespace {
 constexpr std::uint32_t kMost = std::numeric_limits<std::uint32_t>::max();
 }  // namespace
 
-Bm25Builder::Bm25Builder(bool with_vocabulary, std::size_t n_fields) : with_vocabulary_(with_vocabulary) {
+Bm25Builder::Bm25Builder(bool with_vocabulary, std::size_t n_fields, bool with_positions)
+    : with_vocabulary_(with_vocabulary), with_positions_(with_positions) {
     require(n_fields >= 1 && n_fields <= Bm25Index::kFieldsMost, "an index has 1 to 255 fields");
     fields_.resize(n_fields);
     now_ = fields_.data();
@@ -32,6 +33,7 @@ void Bm25Builder::add_term(std::uint32_t id) {
     }
     Term& term = field.terms[id];
     ++field.length;
+    if (with_positions_) field.positions.add(id);
     if (term.last_doc == field.lengths.size()) {
         if (++term.posting->tf == Bm25Field::kWide + 1) field.wide.push_back(id);
         return;
@@ -68,7 +70,7 @@ std::uint64_t Bm25Builder::memory() const {
     std::uint64_t bytes = vocabulary_.memory();
     for (const Field& field : fields_)
         bytes += field.postings.size() * (sizeof(Posting) + 5) + field.terms.capacity() * kTerm +
-                 field.lengths.capacity() * 8;
+                 field.lengths.capacity() * 8 + field.positions.memory();
     return bytes;
 }
 
@@ -114,6 +116,9 @@ Bm25Field Bm25Builder::sorted(Field& field, std::size_t n_terms) {
     out.wide_starts = Column<std::uint64_t>::of(std::move(wide_starts));
     out.wide_tfs = Column<std::uint32_t>::of(std::move(wide_tfs));
     field.postings.clear();
+    if (with_positions_)
+        out.positions = field.positions.finish(
+            out.lengths.span(), [&](std::size_t term) { return out.postings(term); }, n_terms);
     return out;
 }
 
@@ -124,7 +129,7 @@ std::shared_ptr<const Bm25Index> Bm25Builder::finish() {
     for (Field& field : fields_) fields.push_back(sorted(field, n_terms));
     std::optional<Vocabulary> vocabulary;
     if (with_vocabulary_) vocabulary = Vocabulary(std::move(vocabulary_));
-    *this = Bm25Builder(with_vocabulary_, fields_.size());
+    *this = Bm25Builder(with_vocabulary_, fields_.size(), with_positions_);
     return Bm25Index::of(std::move(fields), std::move(vocabulary));
 }
 

@@ -1,4 +1,5 @@
-// Documents in, one segment out. 8 bytes a posting while building and 5 more while finish() sorts by term.
+// Documents in, one segment out. 8 bytes a posting while building and 5 more while finish() sorts by term;
+// with positions 4 bytes a token, and 4 more in finish().
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -15,7 +16,7 @@ namespace gnomon {
 class Bm25Builder {
   public:
     // Throws InvalidInput unless 1 <= n_fields <= Bm25Index::kFieldsMost.
-    explicit Bm25Builder(bool with_vocabulary, std::size_t n_fields = 1);
+    explicit Bm25Builder(bool with_vocabulary, std::size_t n_fields = 1, bool with_positions = false);
 
     std::size_t n_fields() const { return fields_.size(); }
     // The field of the tokens that follow, 0 at the start of each document.
@@ -26,7 +27,10 @@ class Bm25Builder {
     // The tokens of a text, into the present field.
     void add_text(Preset preset, TextView cased, TextView lowered);
     // A token that no query will ask for: it counts towards the length only.
-    void skip_token() { ++now_->length; }
+    void skip_token() {
+        ++now_->length;
+        if (with_positions_) now_->positions.add(PositionsBuilder::kNone);
+    }
     void end_document();
 
     std::uint64_t n_docs() const { return fields_[0].lengths.size(); }
@@ -48,6 +52,7 @@ class Bm25Builder {
     struct Field {
         std::vector<Term> terms;
         Chunked<Posting> postings;  // by document
+        PositionsBuilder positions;
         std::vector<std::uint32_t> lengths;
         std::vector<std::uint32_t> distinct;  // distinct terms by document
         std::vector<std::uint32_t> wide;      // terms with a frequency above 255, perhaps more than once
@@ -55,9 +60,10 @@ class Bm25Builder {
         std::uint64_t length = 0;
         std::uint32_t distinct_now = 0;
     };
-    static Bm25Field sorted(Field& field, std::size_t n_terms);
+    Bm25Field sorted(Field& field, std::size_t n_terms);
 
     bool with_vocabulary_;
+    bool with_positions_;
     VocabularyBuilder vocabulary_;
     std::vector<Field> fields_;
     Field* now_;

@@ -38,19 +38,22 @@ Postings Bm25Index::postings(std::uint64_t term, std::size_t field) const {
             checked.store(true, std::memory_order_release);
         }
     }
-    const std::uint64_t first = f.starts.data()[term];
-    const std::uint64_t count = f.starts.data()[term + 1] - first;
-    return {f.docs.span().subspan(first, count), f.tfs.span().subspan(first, count), wide_tfs(term, field)};
+    return f.postings(term);
 }
 
-std::span<const std::uint32_t> Bm25Index::wide_tfs(std::uint64_t term, std::size_t field) const {
-    const Bm25Field& f = fields_[field];
-    if (f.wide_terms.size() == 0) return {};
-    const auto terms = f.wide_terms.span();
+Postings Bm25Field::postings(std::uint64_t term) const {
+    const std::uint64_t first = starts.data()[term];
+    const std::uint64_t count = starts.data()[term + 1] - first;
+    return {docs.span().subspan(first, count), tfs.span().subspan(first, count), wide(term)};
+}
+
+std::span<const std::uint32_t> Bm25Field::wide(std::uint64_t term) const {
+    if (wide_terms.size() == 0) return {};
+    const auto terms = wide_terms.span();
     const auto found = std::lower_bound(terms.begin(), terms.end(), term);
     if (found == terms.end() || *found != term) return {};
-    const std::uint64_t* const starts = f.wide_starts.data() + (found - terms.begin());
-    return f.wide_tfs.span().subspan(starts[0], starts[1] - starts[0]);
+    const std::uint64_t* const at = wide_starts.data() + (found - terms.begin());
+    return wide_tfs.span().subspan(at[0], at[1] - at[0]);
 }
 
 void Bm25Index::check_term(std::uint64_t term, std::size_t field) const {
@@ -68,7 +71,7 @@ void Bm25Index::check_term(std::uint64_t term, std::size_t field) const {
             fail_term(term, "documents are not ascending");
         if (f.tfs.data()[i] == 0) fail_term(term, "a term frequency is zero");
     }
-    const std::span<const std::uint32_t> wide = wide_tfs(term, field);
+    const std::span<const std::uint32_t> wide = f.wide(term);
     if (wide.empty()) return;
     if (wide.size() != last - first) fail_term(term, "its wide frequencies are not as many");
     f.wide_tfs.ensure(static_cast<std::size_t>(wide.data() - f.wide_tfs.data()), wide.size());
@@ -80,7 +83,8 @@ void Bm25Index::check_term(std::uint64_t term, std::size_t field) const {
 std::uint64_t Bm25Index::memory() const {
     std::uint64_t bytes = vocabulary_ ? vocabulary_->memory() : 0;
     for (const Bm25Field& f : fields_)
-        bytes += f.lengths.size() * 4 + f.starts.size() * 8 + f.docs.size() * 5 + f.wide_tfs.size() * 4;
+        bytes += f.lengths.size() * 4 + f.starts.size() * 8 + f.docs.size() * 5 + f.wide_tfs.size() * 4 +
+                 (f.positions == nullptr ? 0 : f.positions->n_bytes() + f.starts.size() * 8);
     return bytes;
 }
 
@@ -160,6 +164,7 @@ void Bm25Index::write(ContainerWriter& writer) const {
         section("wide_terms", f.wide_terms);
         section("wide_starts", f.wide_starts);
         section("wide_tfs", f.wide_tfs);
+        if (f.positions != nullptr) f.positions->write(writer, field);
     }
     if (vocabulary_) vocabulary_->write(writer);
 }
@@ -220,6 +225,9 @@ std::shared_ptr<const Bm25Index> Bm25Index::open(const std::shared_ptr<const Con
         index->fields_.push_back(std::move(f));
     }
     index->check_counts(*container, counts);
+    if (container->has(field_section(0, "pos_starts")))
+        for (std::size_t field = 0; field < index->n_fields(); ++field)
+            index->fields_[field].positions = Bm25Positions::open(*container, field, index->n_terms());
     for (std::size_t field = 0; field < index->n_fields(); ++field) index->check_wide(field);
     if (container->has("vocabulary.slots"))
         index->vocabulary_ = Vocabulary::open(*container, index->n_terms());
@@ -245,7 +253,9 @@ void Bm25Index::verify_field(std::size_t field) const {
         expected += list.docs.size();
         wide += list.wide.size();
         for (std::size_t i = 0; i < list.docs.size(); ++i) left[list.docs[i]] -= list.tf(i);
+        if (has_positions()) positions(term, field);
     }
+    if (has_positions()) fields_[field].positions->verify_starts();
     if (expected != n_postings(field)) throw CorruptIndex("postings: some belong to no term");
     if (wide != fields_[field].wide_tfs.size())
         throw CorruptIndex("postings: some wide frequencies belong to no term");

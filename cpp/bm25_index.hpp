@@ -6,7 +6,8 @@
 // field}; for field F "F.lengths" u32 by document; "F.starts" u64 by term, one more than terms; "F.docs" u32
 // ascending within a term; "F.tfs" u8, where 255 also stands for more. Terms with such a posting, the wide
 // ones, keep all their frequencies in "F.wide_tfs" u32 as well, by "F.wide_terms" u32 ascending and
-// "F.wide_starts" u64. "vocabulary.*" is vocabulary.hpp's. A mapped term is checked once, when it is first
+// "F.wide_starts" u64. Where positions were asked for, every field has those of bm25_positions.hpp.
+// "vocabulary.*" is vocabulary.hpp's. A mapped term is checked once, when it is first
 // used (blocks against their checksums, then the invariants that the kernels rely on), so that opening is
 // instant and a hostile file still cannot make a kernel write outside.
 #pragma once
@@ -21,6 +22,7 @@
 #include <vector>
 
 #include "bm25.hpp"
+#include "bm25_positions.hpp"
 #include "storage.hpp"
 #include "vocabulary.hpp"
 
@@ -53,6 +55,10 @@ struct Bm25Field {
     Column<std::uint32_t> wide_terms;
     Column<std::uint64_t> wide_starts;
     Column<std::uint32_t> wide_tfs;
+    std::shared_ptr<const Bm25Positions> positions;  // null when none were asked for
+
+    Postings postings(std::uint64_t term) const;  // of a term that is known to be good
+    std::span<const std::uint32_t> wide(std::uint64_t term) const;
 };
 
 class Bm25Index {
@@ -76,6 +82,12 @@ class Bm25Index {
 
     // Throws CorruptIndex when the term's part of a mapped file is damaged.
     Postings postings(std::uint64_t term, std::size_t field = 0) const;
+    // All fields have positions, or none has.
+    bool has_positions() const { return fields_[0].positions != nullptr; }
+    // Of an index with positions. Throws CorruptIndex as postings() does.
+    PositionsCursor positions(std::uint64_t term, std::size_t field = 0) const {
+        return fields_[field].positions->term(term, postings(term, field), fields_[field].lengths);
+    }
     // Documents that hold the term in any field, in as many steps as it has postings.
     std::uint64_t df(std::uint64_t term) const;
     // Tokens of a document, which must be < n_docs(). Throws CorruptIndex when the file is damaged there.
@@ -103,7 +115,6 @@ class Bm25Index {
     void check_wide(std::size_t field) const;
     void check_term(std::uint64_t term, std::size_t field) const;
     void verify_field(std::size_t field) const;
-    std::span<const std::uint32_t> wide_tfs(std::uint64_t term, std::size_t field) const;
 
     std::vector<Bm25Field> fields_;
     std::optional<Vocabulary> vocabulary_;

@@ -23,6 +23,7 @@ class MergePlan {
     std::size_t n_terms() const { return starts_.size() - 1; }
     std::size_t n_fields() const { return inputs_[0].segment->n_fields(); }
     bool has_vocabulary() const { return inputs_[0].segment->has_vocabulary(); }
+    bool has_positions() const { return inputs_[0].segment->has_positions(); }
     std::optional<Vocabulary> take_vocabulary() {
         if (!has_vocabulary()) return std::nullopt;
         return Vocabulary(std::move(vocabulary_));
@@ -39,6 +40,18 @@ class MergePlan {
             const Postings list = inputs_[sources_[s].input].segment->postings(sources_[s].term, field);
             for (std::size_t i = 0; i < list.docs.size(); ++i)
                 if (const std::uint32_t doc = renumbered[list.docs[i]]; doc != kGone) fn(doc, list.tf(i));
+        }
+    }
+
+    // fn(bytes) for the positions of each live posting of a term, as they are stored, in the same order.
+    template <class Fn>
+    void each_positions(std::size_t term, std::size_t field, const Fn& fn) const {
+        for (std::uint64_t s = starts_[term]; s < starts_[term + 1]; ++s) {
+            const SegmentView& view = inputs_[sources_[s].input];
+            const Postings list = view.segment->postings(sources_[s].term, field);
+            PositionsCursor cursor = view.segment->positions(sources_[s].term, field);
+            for (std::size_t i = 0; i < list.docs.size(); ++i)
+                if (view.live(list.docs[i])) fn(cursor.raw(i));
         }
     }
 
@@ -65,6 +78,8 @@ MergePlan::MergePlan(std::span<const SegmentView> inputs) : inputs_(inputs) {
         require(view.segment->n_fields() == n_fields(), "segments must have the same fields");
         require(view.segment->has_vocabulary() == has_vocabulary(),
                 "segments of token ids and segments of tokens cannot be merged");
+        require(view.segment->has_positions() == has_positions(),
+                "segments with and without positions cannot be merged");
         require(view.dead == nullptr || view.dead->n_docs() == view.segment->n_docs(),
                 "the deletions of a segment must cover its documents");
     }
@@ -193,6 +208,30 @@ FieldCounts count(const MergePlan& plan, std::size_t field, std::size_t threads)
 
 std::uint8_t narrow(std::uint32_t tf) { return static_cast<std::uint8_t>(std::min(tf, Bm25Field::kWide)); }
 
+std::shared_ptr<const Bm25Positions> merged_positions(const MergePlan& plan, std::size_t field) {
+    PositionsEncoder encoder;
+    for (std::size_t term = 0; term < plan.n_terms(); ++term) {
+        plan.each_positions(term, field, [&](std::span<const std::uint8_t> raw) { encoder.add_raw(raw); });
+        encoder.end_term();
+    }
+    return encoder.finish();
+}
+
+// The bytes leave term by term; 8 bytes a term stay in memory.
+void write_positions(const MergePlan& plan, std::size_t field, ContainerWriter& writer) {
+    PositionsEncoder encoder;
+    writer.begin(field_section(field, "pos_bytes"), Dtype::u8);
+    for (std::size_t term = 0; term < plan.n_terms(); ++term) {
+        plan.each_positions(term, field, [&](std::span<const std::uint8_t> raw) { encoder.add_raw(raw); });
+        encoder.end_term();
+        if (encoder.pending() < kBuffer && term + 1 < plan.n_terms()) continue;
+        const std::vector<std::uint8_t> bytes = encoder.drain();
+        writer.append(bytes.data(), bytes.size());
+    }
+    writer.end();
+    writer.section(field_section(field, "pos_starts"), std::span<const std::uint64_t>(encoder.take_starts()));
+}
+
 Bm25Field merged_field(const MergePlan& plan, std::size_t field, std::size_t threads) {
     FieldCounts counts = count(plan, field, threads);
     std::vector<std::uint32_t> docs(counts.starts.back());
@@ -219,6 +258,7 @@ Bm25Field merged_field(const MergePlan& plan, std::size_t field, std::size_t thr
     out.wide_terms = Column<std::uint32_t>::of(std::move(counts.wide_terms));
     out.wide_starts = Column<std::uint64_t>::of(std::move(counts.wide_starts));
     out.wide_tfs = Column<std::uint32_t>::of(std::move(wide_tfs));
+    if (plan.has_positions()) out.positions = merged_positions(plan, field);
     return out;
 }
 
@@ -269,6 +309,7 @@ void write_field(const MergePlan& plan, std::size_t field, const FieldCounts& co
     for (const std::uint32_t term : counts.wide_terms)
         plan.each(term, field, [&](std::uint32_t, std::uint32_t tf) { wide.push(tf); });
     wide.end();
+    if (plan.has_positions()) write_positions(plan, field, writer);
 }
 
 }  // namespace

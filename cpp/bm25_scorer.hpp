@@ -62,6 +62,9 @@ class Bm25Scorer {
     std::shared_ptr<const Bm25Term> find(std::string_view token) const;
     std::shared_ptr<const Bm25Term> find(std::uint32_t id) const;
 
+    // Of a term that so many live documents hold, floored where the formula has a floor.
+    double idf_of(std::uint64_t df) const;
+
     // The constant of each document of a segment: rel for BM25F and where bm25::takes_rel, else norm.
     const double* constants(std::size_t segment, std::size_t field = 0) const;
 
@@ -82,7 +85,6 @@ class Bm25Scorer {
     };
 
     std::shared_ptr<const Bm25Term> make(TermRef ref) const;
-    double idf_of(std::uint64_t df) const;
     double mean_floor() const;
     std::shared_ptr<const TermScreen> make_screen(const Bm25Term& term, std::size_t segment) const;
     std::vector<double> merge_fields(const Bm25Term& term, std::size_t segment,

@@ -3,6 +3,8 @@
 // is bytes[starts[i], starts[i+1]). Terms are UTF-8; any bytes are allowed.
 #pragma once
 #include <cstdint>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,6 +16,8 @@ namespace gnomon {
 
 // Part of the file format: changing it needs a new format version.
 std::uint64_t term_hash(std::string_view term);
+
+class SortedTerms;
 
 class VocabularyBuilder {
   public:
@@ -44,6 +48,8 @@ class Vocabulary {
     // Throws CorruptIndex when what it reads of a mapped file is inconsistent.
     std::optional<std::uint32_t> find(std::string_view term) const;
     std::string_view term(std::uint32_t id) const;
+    // The terms in order, made when first asked for. Thread safe; lives as long as the vocabulary.
+    const SortedTerms& sorted() const;
     // Every byte, and that every term leads back to itself.
     void verify() const;
 
@@ -55,6 +61,12 @@ class Vocabulary {
     Column<std::uint8_t> bytes_;
     Column<std::uint64_t> starts_;
     Column<std::uint32_t> slots_;
+
+    struct Lazy {
+        std::once_flag once;
+        std::shared_ptr<const SortedTerms> terms;
+    };
+    std::shared_ptr<Lazy> lazy_ = std::make_shared<Lazy>();
 };
 
 }  // namespace gnomon

@@ -148,11 +148,21 @@ def test_ids_of_another_kind_than_the_manifest_says(bm25: Path, kind: Any) -> No
     [
         *(("k1", value) for value in (-1.0, 10**400, True, "1.2", None, [])),
         *(("b", value) for value in (-0.1, 1.5, None)),
+        *(("formula", {"name": value}) for value in ("nope", "bm25f", None, 1)),
+        *(("formula", {"field_weights": value}) for value in ([1.0], None, "ab")),
+        *(("formula", value) for value in (None, [], {}, "default")),
+        *(("fields", value) for value in (["a", "b"], ["a", "a"], [1], None, "a")),
+        *(("store_text", value) for value in (True, 1, None)),
+        *(("next_id", value) for value in (-1, 2**62, None, True)),
+        *(("next_number", value) for value in (0, -1, None)),
+        *(("segments", value) for value in ([], None, [{}], [0], {}, "a")),
         *(("analyzer", value) for value in (0, "standard-v1", [], {}, {"name": []})),
         ("analyzer", {"custom": True}),
     ],
 )
 def test_settings_that_no_index_was_saved_with(bm25: Path, key: str, value: Any) -> None:
+    if key == "formula" and isinstance(value, dict) and value:
+        value = {**manifest_of(bm25).parts["bm25"].meta["formula"], **value}
     forge_meta(bm25, "bm25", key, value)
     with pytest.raises(gnomon.CorruptIndex):
         gnomon.BM25Index.load(bm25)

@@ -69,7 +69,7 @@ IMPORTS = {
     "": {"numpy", "gnomon"},
 }
 FRAMEWORKS = {"langchain_core", "langgraph", "pydantic_ai", "agents", "dbos", "mcp"}
-LAZY = {"torch", "pyarrow", "psycopg", "psycopg_pool", "opentelemetry"} | FRAMEWORKS
+LAZY = {"torch", "rich", "pyarrow", "psycopg", "psycopg_pool", "opentelemetry"} | FRAMEWORKS
 REFERENCE_READERS = {"cli_demo"}  # `gnomon demo` shows that both give the same bits
 
 LINES_MAX = 600

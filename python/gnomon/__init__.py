@@ -13,6 +13,7 @@ from .bm25 import BM25Index, bm25_scores
 from .chunking import chunk_tokens
 from .citation import citation_report
 from .dense import DenseIndex, TopK, cosine_topk
+from .filters import Filter, field
 from .fusion import reciprocal_rank_fusion
 from .mmr import mmr, mmr_vectors
 from .results import Hits
@@ -25,12 +26,14 @@ __all__ = [
     "CorruptIndex",
     "DenseIndex",
     "DeviceError",
+    "Filter",
     "Hits",
     "TopK",
     "bm25_scores",
     "chunk_tokens",
     "citation_report",
     "cosine_topk",
+    "field",
     "levels",
     "mmr",
     "mmr_vectors",

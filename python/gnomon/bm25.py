@@ -13,10 +13,13 @@ from .bm25_explain import Explaining
 from .bm25_formula import Formula, field_formula
 from .bm25_ids import SegmentIds
 from .bm25_input import AnalyzerLike
+from .bm25_query import Query
+from .bm25_querying import Querying, require_counted
 from .bm25_saving import Saving
 from .bm25_searcher import as_once
 from .bm25_segment import Segment, State
 from .bm25_store import Layout
+from .columns import block_of
 from .progress import Progress
 from .results import Float64Array, Hits
 
@@ -76,7 +79,7 @@ def bm25_scores(
     return scores
 
 
-class BM25Index(Explaining, Saving):
+class BM25Index(Querying, Explaining, Saving):
     """An inverted index that answers BM25 queries exactly.
 
     Scores equal ``gnomon.reference.bm25`` bit for bit at every kernel level and thread count;
@@ -104,6 +107,9 @@ class BM25Index(Explaining, Saving):
         b: float | Mapping[str, float] | None = None,
         delta: float | None = None,
         fields: Iterable[str] | Mapping[str, float] | None = None,
+        positions: bool = False,
+        columns: Any = None,
+        column_kinds: Mapping[str, str] | None = None,
         store_text: bool = False,
         threads: int | None = None,
         memory_budget: int | None = None,
@@ -136,6 +142,16 @@ class BM25Index(Explaining, Saving):
             mapping from field to its text, tokens or token ids; a field that it lacks is empty.
             Scored by BM25F: one saturation over the weighted fields. ``b`` may be a mapping from
             field to its own b.
+        positions
+            Keep where each token stands, for phrases, nears and :meth:`match_positions`; about a
+            byte a token.
+        columns
+            Values to filter by: a mapping from column to as many values as there are documents, or
+            a list with a mapping for each document. A value is a str or a list of str (keyword),
+            an int, a float, a date or datetime, or None where a document has none.
+        column_kinds
+            Declares columns: "keyword", "integer", "float" or "date". A column that is not declared
+            has the kind of its first value.
         store_text
             Keep the texts beside the index, for :meth:`text`.
         threads
@@ -163,12 +179,20 @@ class BM25Index(Explaining, Saving):
         if fields is not None and not isinstance(fields, Mapping):
             fields = checked_fields(fields)
         scoring = _scoring(formula, k1, b, delta, fields)  # its errors before a long build
-        plan = Plan.of(fields, store_text, threads, memory_budget)
+        plan = Plan.of(fields, store_text, threads, memory_budget, positions)
         built = build(documents, analyzer, plan, progress)
         own = SegmentIds.of(ids, built.core.n_docs)
         next_id = own.n if own.kind == "position" else 0
-        layout = Layout(own.kind, plan.fields, plan.store_text, next_id)
-        state = State([Segment(built.core, own, built.texts)])
+        block, kinds = block_of(columns, built.core.n_docs, column_kinds or {})
+        layout = Layout(
+            own.kind,
+            plan.fields,
+            plan.store_text,
+            plan.positions,
+            tuple(kinds.items()),
+            next_id,
+        )
+        state = State([Segment(built.core, own, built.texts, block)])
         return cls(state, layout, built.analyzer, scoring)
 
     def search(
@@ -176,6 +200,7 @@ class BM25Index(Explaining, Saving):
         query: Any,
         k: int = 10,
         *,
+        filter: Any = None,
         formula: str | None = None,
         k1: float | None = None,
         b: float | None = None,
@@ -193,9 +218,14 @@ class BM25Index(Explaining, Saving):
             A str (analysed as the documents were), a list of tokens (taken as they are), a list
             of token ids, or terms with weights: a mapping from token to weight, or a list of
             (token, weight). A weight is 0, or 1e-100 to 1e100, or the negative of such. Repeated
-            terms count again; unknown terms add nothing.
+            terms count again; unknown terms add nothing. Or a query object of
+            :mod:`gnomon.bm25_query`: phrases, nears, and/or/not, prefixes, fuzzy terms.
         k
             How many; fewer are returned when fewer documents match, never padding.
+        filter
+            Which documents may be answered: a :class:`gnomon.Filter`, its JSON form as a dict, a
+            list of ids, or a bool mask over the documents in order of insertion. Scores stay those
+            of the whole index.
         formula, k1, b, delta
             Score by another formula (:func:`gnomon.bm25_formula.formulas`) or other parameters
             than the index's own, without building anything anew.
@@ -232,14 +262,27 @@ class BM25Index(Explaining, Saving):
         array([], dtype=int64)
         >>> index.search({"two": 0.5, "three": 2.0}, k=1, formula="lucene").ids
         array([1])
+        >>> index.search("two", filter=[1]).ids
+        array([1])
         """
         state, searcher = self._view  # one for the whole search, whatever other threads do
+        best = min(as_count(k, "k"), searcher.n_docs)
+        scorer = searcher.scorer(formula, k1, b, delta, self._weights(field_weights))
+        workers = threads if threads == 1 else as_threads(threads)
+        allowed = self._allowed(filter, state)
+        if isinstance(query, Query):
+            require_counted(repeats)
+            slots, scores = self._search_query(
+                query, best, scorer, state, allowed, workers, level or ""
+            )
+            return Hits(state.ids_at(slots), scores)
         slots, scores = searcher.search(
             query,
-            min(as_count(k, "k"), searcher.n_docs),
-            searcher.scorer(formula, k1, b, delta, self._weights(field_weights)),
+            best,
+            scorer,
             once=as_once(repeats),
-            threads=threads if threads == 1 else as_threads(threads),
+            allowed=allowed,
+            threads=workers,
             level=level or "",
         )
         return Hits(state.ids_at(slots), scores)
@@ -249,6 +292,7 @@ class BM25Index(Explaining, Saving):
         queries: Iterable[Any],
         k: int = 10,
         *,
+        filter: Any = None,
         formula: str | None = None,
         k1: float | None = None,
         b: float | None = None,
@@ -272,11 +316,23 @@ class BM25Index(Explaining, Saving):
         if isinstance(queries, (str, bytes)):
             raise TypeError("queries is one text; pass a list of queries, or use search()")
         state, searcher = self._view
+        best = min(as_count(k, "k"), searcher.n_docs)
+        scorer = searcher.scorer(formula, k1, b, delta, self._weights(field_weights))
+        allowed = self._allowed(filter, state)
+        given = list(queries)
+        if any(isinstance(query, Query) for query in given):
+            require_counted(repeats)
+            answers = [
+                self._search_query(self._as_query(query), best, scorer, state, allowed)
+                for query in given
+            ]
+            return [Hits(state.ids_at(slots), scores) for slots, scores in answers]
         answers = searcher.search_many(
-            list(queries),
-            min(as_count(k, "k"), searcher.n_docs),
-            searcher.scorer(formula, k1, b, delta, self._weights(field_weights)),
+            given,
+            best,
+            scorer,
             once=as_once(repeats),
+            allowed=allowed,
             threads=as_threads(threads),
             level=level or "",
         )

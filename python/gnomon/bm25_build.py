@@ -54,6 +54,7 @@ class Plan:
     store_text: bool = False
     threads: int = 1
     memory_budget: int | None = None
+    positions: bool = False
 
     @classmethod
     def of(
@@ -62,6 +63,7 @@ class Plan:
         store_text: bool,
         threads: int | None,
         memory_budget: int | None,
+        positions: bool = False,
     ) -> Plan:
         """Checks what a caller gave. Raises TypeError or ValueError."""
         budget = None if memory_budget is None else as_count(memory_budget, "memory_budget", None)
@@ -74,6 +76,7 @@ class Plan:
             bool(store_text),
             _core.thread_count(as_threads(threads)),
             budget,
+            bool(positions),
         )
 
 
@@ -99,7 +102,7 @@ def build(
     chosen = as_analyzer(analyzer)
     if isinstance(documents, (str, bytes)):
         raise TypeError("documents is one text; pass a list of texts or of token lists")
-    arrays = _of_arrays(documents)
+    arrays = _of_arrays(documents, plan.positions)
     if arrays is not None:
         if plan.fields or plan.store_text:
             raise ValueError("arrays of token ids have no fields and no texts to store")
@@ -127,12 +130,17 @@ def _no_texts(stream: Iterator[Any]) -> Iterator[Any]:
     return iter(())
 
 
-def _of_arrays(documents: Any) -> _core.Bm25Index | None:
+def _of_arrays(documents: Any, positions: bool) -> _core.Bm25Index | None:
     """A segment of a scipy sparse matrix or of (token ids, offsets), read where they lie."""
     if isinstance(documents, tuple) and len(documents) == 2 and all(map(is_id_array, documents)):
         token_ids, offsets = documents
         if offsets.size == 0:
             raise ValueError("offsets is empty; it holds one entry more than there are documents")
+        if positions:
+            builder = _core.Bm25Builder(with_vocabulary=False, with_positions=True)
+            ids = checked_token_ids(token_ids, "token_ids")
+            builder.add_ids(ids, np.ascontiguousarray(offsets, dtype=np.int64))
+            return builder.finish()
         if token_ids.dtype.itemsize < 4 or not token_ids.dtype.isnative:
             token_ids = checked_token_ids(token_ids, "token_ids")
         return _core.segment_of_tokens(
@@ -140,6 +148,8 @@ def _of_arrays(documents: Any) -> _core.Bm25Index | None:
         )
     if not (hasattr(documents, "tocsr") and hasattr(documents, "shape")):
         return None
+    if positions:
+        raise ValueError("a matrix of term frequencies has no positions; pass tokens instead")
     if len(documents.shape) != 2:
         raise ValueError(f"a matrix has 2 dimensions, [documents, terms], got {documents.shape}")
     matrix = documents.tocsr()
@@ -204,7 +214,11 @@ class _Assembly:
             self._spill.close()
 
     def _new_builder(self) -> _core.Bm25Builder:
-        return _core.Bm25Builder(with_vocabulary=self._kind != "id", n_fields=self._n_parts)
+        return _core.Bm25Builder(
+            with_vocabulary=self._kind != "id",
+            n_fields=self._n_parts,
+            with_positions=self._plan.positions,
+        )
 
     def take(self, stream: Iterator[Any]) -> Iterator[int]:
         """Reads all documents; yields how many there were so far."""

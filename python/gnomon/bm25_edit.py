@@ -26,6 +26,7 @@ from .bm25_searcher import Searcher
 from .bm25_segment import Segment, State, merged
 from .bm25_session import Session
 from .bm25_store import Layout, keep_segment, read_state, segment_meta, write_segment
+from .columns import ColumnBlock, block_of
 from .results import Int64Array
 
 Missing = Literal["error", "ignore", "add"]
@@ -67,7 +68,13 @@ class Editing:
         analyze = None if self._analyzer is None else self._analyzer.tokens
         self._view = View(state, Searcher(state.core, self._formula, analyze))
 
-    def add(self, documents: Iterable[Any], ids: Iterable[Any] | None = None) -> Any:
+    def add(
+        self,
+        documents: Iterable[Any],
+        ids: Iterable[Any] | None = None,
+        *,
+        columns: Any = None,
+    ) -> Any:
         """Adds documents behind those that are there.
 
         Parameters
@@ -77,6 +84,8 @@ class Editing:
         ids
             New ids, of the index's kind. Leave them out when the index numbers its documents
             itself: the next numbers are given, and none is given twice.
+        columns
+            As for :meth:`build`; columns keep their kinds.
 
         Returns
         -------
@@ -102,11 +111,17 @@ class Editing:
             self._require_writable()
             core, texts = self._segment_core(documents)
             own, layout = self._new_ids(ids, core.n_docs)
-            self._replace(self._state.segments, Segment(core, own, texts), layout)
+            block, layout = _with_columns(columns, core.n_docs, layout)
+            self._replace(self._state.segments, Segment(core, own, texts, block), layout)
             return own.values()
 
     def update(
-        self, documents: Iterable[Any], ids: Iterable[Any], *, missing: Missing = "error"
+        self,
+        documents: Iterable[Any],
+        ids: Iterable[Any],
+        *,
+        columns: Any = None,
+        missing: Missing = "error",
     ) -> int:
         """Replaces documents: deletes those with these ids and adds the new ones at the end.
 
@@ -132,8 +147,9 @@ class Editing:
                 _require_known(values, slots)
             self._require_given(values, slots)
             own = SegmentIds.of(values, core.n_docs)
+            block, layout = _with_columns(columns, core.n_docs, self._layout)
             segments = self._state.without(slots[slots >= 0])
-            self._replace(segments, Segment(core, own, texts), self._layout)
+            self._replace(segments, Segment(core, own, texts, block), layout)
             return int((slots >= 0).sum())
 
     def delete(self, ids: Iterable[Any], *, missing: Missing = "error") -> int:
@@ -278,7 +294,10 @@ class Editing:
 
     def _segment_core(self, documents: Iterable[Any]) -> tuple[_core.Bm25Index, Any]:
         """A segment of new documents, of the same kind as those that are there."""
-        plan = Plan.of(self._layout.fields or None, self._layout.store_text, None, None)
+        layout = self._layout
+        plan = Plan.of(
+            layout.fields or None, layout.store_text, None, None, positions=layout.positions
+        )
         built = build(documents, self._analyzer, plan)
         if built.analyzer is not self._analyzer:
             if self._state.core.n_docs or self._analyzer is not None:
@@ -306,20 +325,18 @@ class Editing:
         """Ids of documents to add, and the layout with which they go together."""
         layout = self._layout
         if ids is None:
-            if layout.kind != "position":
+            if layout.kind != "position" and (n or self._state.core.n_slots):
                 raise TypeError(f"ids is missing; this index has ids of the caller ({layout.kind})")
             own = SegmentIds(n, first=layout.next_id)
             return own, replace(layout, next_id=layout.next_id + n)
-        if layout.kind == "position":
-            if layout.next_id:
-                raise TypeError("this index numbers its documents itself; leave ids out")
-            values = list(ids) if not isinstance(ids, (str, bytes)) else [ids]
-            kind = "str" if values and isinstance(values[0], str) else "int"
-            layout = replace(layout, kind=kind)  # nothing was in it yet
-            ids = values
+        if layout.next_id and layout.kind == "position":
+            raise TypeError("this index numbers its documents itself; leave ids out")
+        if self._state.core.n_slots == 0:  # nothing is in it yet: any kind of ids will do
+            own = SegmentIds.of(ids, n)
+            return own, replace(layout, kind=own.kind) if n else layout
         values = checked_ids(ids, layout.kind, n)
-        slots = self._state.find(values) if self._layout.kind == layout.kind else None
-        if slots is not None and (slots >= 0).any():
+        slots = self._state.find(values)
+        if (slots >= 0).any():
             place = int(np.flatnonzero(slots >= 0)[0])
             raise ValueError(
                 f"ids[{place}] is in the index already: {values[place]!r}; "
@@ -395,9 +412,19 @@ def _require_known(values: Sequence[Any], slots: Int64Array) -> None:
         raise KeyError(f"ids[{place}] is not in the index: {values[place]!r}")
 
 
+def _with_columns(values: Any, n: int, layout: Layout) -> tuple[ColumnBlock | None, Layout]:
+    """The columns of n new documents, and the layout that knows of them."""
+    block, kinds = block_of(values, n, dict(layout.columns))
+    return block, replace(layout, columns=tuple(kinds.items()))
+
+
 def _without_tokens(core: _core.Bm25Index, with_vocabulary: bool) -> _core.Bm25Index:
     """The same documents, all of them empty, as a segment of the other kind."""
-    builder = _core.Bm25Builder(with_vocabulary=with_vocabulary, n_fields=core.n_fields)
+    builder = _core.Bm25Builder(
+        with_vocabulary=with_vocabulary,
+        n_fields=core.n_fields,
+        with_positions=core.has_positions,
+    )
     parts = core.n_docs * core.n_fields
     builder.add_ids(np.zeros(0, dtype=np.uint32), np.zeros(parts + 1, dtype=np.int64))
     return builder.finish()

@@ -14,7 +14,13 @@ from .bm25_formula import Formula
 from .bm25_ids import checked_ids
 from .bm25_input import AnalyzerLike, as_analyzer
 from .bm25_session import Session
-from .bm25_store import Layout, damaged, read_state, segment_meta, write_segment
+from .bm25_store import (
+    Layout,
+    damaged,
+    read_state,
+    segment_meta,
+    write_segment,
+)
 from .storage import Directory, DirectoryWriter
 
 _Index = TypeVar("_Index", bound="Saving")
@@ -235,4 +241,7 @@ def _checked_meta(meta: dict[str, Any]) -> tuple[Formula, dict[str, Any] | None]
         raise _core.CorruptIndex(
             f"the manifest's bm25 part is damaged: {error}; build the index again"
         ) from None
+    n_fields = len(Layout.of_meta(meta).fields)
+    if len(formula.field_b) != n_fields or len(formula.field_weights) != n_fields:
+        raise damaged("the formula is not for the fields of the index")
     return formula, recorded

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from . import _core
 from .bm25_ids import Mask, SegmentIds
 from .bm25_texts import Texts
+from .columns import ColumnBlock
 from .results import Float64Array, Int64Array
 
 Words = npt.NDArray[np.uint64]
@@ -29,6 +30,7 @@ class Segment:
     core: _core.Bm25Index
     ids: SegmentIds
     texts: Texts | None = None
+    columns: ColumnBlock | None = None
     dead: Words | None = None
     n_dead: int = 0
     number: int | None = None
@@ -143,6 +145,17 @@ def joined_ids(segments: Sequence[Segment]) -> SegmentIds:
     return SegmentIds.joined([(segment.ids, segment.keep) for segment in segments])
 
 
+def joined_columns(segments: Sequence[Segment]) -> ColumnBlock | None:
+    """The columns of the live documents, in order; None where no segment has any."""
+    if all(segment.columns is None for segment in segments):
+        return None
+    blocks = []
+    for segment in segments:
+        block = segment.columns or ColumnBlock(segment.core.n_docs, {})
+        blocks.append(block if segment.keep is None else block.take(segment.keep))
+    return ColumnBlock.concat(blocks)
+
+
 def merged(segments: Sequence[Segment], threads: int = 1) -> Segment:
     """The live documents of several segments as one, in memory."""
     texts = [segment.texts for segment in segments]
@@ -150,4 +163,5 @@ def merged(segments: Sequence[Segment], threads: int = 1) -> Segment:
         _core.merge_segments(pairs(segments), threads),
         joined_ids(segments),
         Texts.joined(texts, [segment.keep for segment in segments]),
+        joined_columns(segments),
     )

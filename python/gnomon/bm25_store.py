@@ -1,7 +1,7 @@
 """The "bm25" part of an index directory: the files of each segment, and what the manifest says.
 
-Segment 0 has the files "postings", "ids", "texts" and "dead", segment N "postings_N" and so on;
-"ids", "texts" and "dead" only where there are any. A file never changes: deletions make a new file
+Segment 0 has the files "postings", "ids", "texts", "columns" and "dead", segment N "postings_N" and
+so on; all but the first only where there are any. A file never changes: deletions make a new file
 "dead", and the postings are taken over.
 """
 
@@ -15,12 +15,14 @@ import numpy as np
 
 from . import _core
 from .bm25_ids import SegmentIds
-from .bm25_segment import Segment, State, joined_ids, pairs
+from .bm25_segment import Segment, State, joined_columns, joined_ids, pairs
 from .bm25_texts import Texts
+from .column_values import KINDS
+from .columns import ColumnBlock
 from .storage import Directory, DirectoryWriter
 
 PART = "bm25"
-_ROLES = ("postings", "ids", "texts", "dead")
+_ROLES = ("postings", "ids", "texts", "columns", "dead")
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,8 @@ class Layout:
     kind: str = "position"  # of the ids: 'position', 'int' or 'str'
     fields: tuple[str, ...] = ()
     store_text: bool = False
+    positions: bool = False
+    columns: tuple[tuple[str, str], ...] = ()  # names and kinds
     next_id: int = 0  # the next automatic id; ids are not given twice
     next_number: int = 0  # the next segment's
 
@@ -39,6 +43,8 @@ class Layout:
             "ids": self.kind,
             "fields": list(self.fields),
             "store_text": self.store_text,
+            "positions": self.positions,
+            "columns": [list(column) for column in self.columns],
             "next_id": self.next_id,
             "next_number": self.next_number,
         }
@@ -49,6 +55,7 @@ class Layout:
         try:
             kind, fields, texts = meta["ids"], meta["fields"], meta["store_text"]
             next_id, next_number = meta["next_id"], meta["next_number"]
+            positions, columns = meta["positions"], meta["columns"]
         except KeyError as error:
             raise damaged(f"{error} is missing") from None
         if (
@@ -57,10 +64,13 @@ class Layout:
             or not all(isinstance(name, str) for name in fields)
             or len(set(fields)) != len(fields)
             or type(texts) is not bool
+            or type(positions) is not bool
+            or not are_kinds(columns)
             or not all(type(n) is int and 0 <= n < 2**62 for n in (next_id, next_number))
         ):
             raise damaged("its settings contradict one another")
-        return cls(kind, tuple(fields), texts, next_id, next_number)
+        kinds = tuple((name, kind) for name, kind in columns)
+        return cls(kind, tuple(fields), texts, positions, kinds, next_id, next_number)
 
 
 def damaged(what: str) -> _core.CorruptIndex:
@@ -90,6 +100,21 @@ def write_segment(writer: DirectoryWriter, sources: Sequence[Segment], number: i
             [segment.keep for segment in sources],
             writer.file(PART, role("texts", number)),
         )
+    columns = joined_columns(sources)
+    if columns is not None:
+        file = _core.ContainerWriter(writer.file(PART, role("columns", number)))
+        columns.write(file)
+        file.finish()
+
+
+def are_kinds(columns: Any) -> bool:
+    """Whether what a manifest says of the columns is pairs of a name and a kind."""
+    if not isinstance(columns, list) or not all(
+        isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str) for pair in columns
+    ):
+        return False
+    names = [name for name, _ in columns]
+    return len(set(names)) == len(names) and all(kind in KINDS for _, kind in columns)
 
 
 def segment_meta(sources: Sequence[Segment], number: int) -> dict[str, Any]:
@@ -108,6 +133,8 @@ def keep_segment(writer: DirectoryWriter, segment: Segment) -> dict[str, Any]:
         names.append("ids")
     if segment.texts is not None:
         names.append("texts")
+    if segment.columns is not None:
+        names.append("columns")
     if segment.n_dead and segment.n_dead == segment.saved_dead:
         names.append("dead")
     for name in names:
@@ -148,12 +175,26 @@ def read_state(
         raise damaged(str(error)) from None
 
 
+def _read_columns(
+    directory: Directory, layout: Layout, number: int, n_docs: int
+) -> ColumnBlock | None:
+    if role("columns", number) not in directory.files(PART):
+        return None
+    block = ColumnBlock.read(directory.container(PART, role("columns", number)), n_docs)
+    kinds = dict(layout.columns)
+    if any(kinds.get(name) != kind for name, kind in block.kinds.items()):
+        raise damaged(f"the columns of segment {number} are of another kind")
+    return block
+
+
 def _read_segment(
     directory: Directory, layout: Layout, entry: dict[str, Any], known: Segment | None
 ) -> Segment:
     number: int = entry["number"]
     if known is None:
         core = _core.Bm25Index.open(directory.container(PART, role("postings", number)))
+        if core.has_positions != layout.positions:
+            raise damaged(f"the positions of segment {number}")
         if entry.get("docs") != core.n_docs or core.n_fields != max(len(layout.fields), 1):
             raise damaged(f"segment {number} is not the one of the manifest")
         ids = SegmentIds.open(directory, role("ids", number), core.n_docs, entry.get("ids"))
@@ -165,7 +206,8 @@ def _read_segment(
         if layout.store_text:
             container = directory.container(PART, role("texts", number))
             texts = Texts.open(container, core.n_docs, layout.fields)
-        known = Segment(core, ids, texts, number=number)
+        columns = _read_columns(directory, layout, number, core.n_docs)
+        known = Segment(core, ids, texts, columns, number=number)
     n_dead = entry.get("dead")
     if type(n_dead) is not int or not 0 <= n_dead <= known.core.n_docs:
         raise damaged(f"the deletions of segment {number}")
