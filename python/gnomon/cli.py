@@ -42,12 +42,22 @@ def _stop(signal_number: int, frame: Any) -> None:
 
 def main() -> None:
     """Entry point of the `gnomon` command."""
+    _prepare()
+    cli(prog_name="gnomon")
+
+
+def trace_gate() -> None:
+    """Entry point of `trace-gate`, another name of `gnomon gate`."""
+    _prepare()
+    gate(prog_name="trace-gate")
+
+
+def _prepare() -> None:
     signal.signal(signal.SIGTERM, _stop)
     for stream in (sys.stdout, sys.stderr):
         # A terminal that cannot show a character gets its escape, not a traceback.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    cli(prog_name="gnomon")
 
 
 if __name__ == "__main__":
