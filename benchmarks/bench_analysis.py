@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import time
 from collections.abc import Callable
@@ -24,7 +25,8 @@ import gnomon
 from gnomon import _core
 from gnomon.reference import analysis_filters as reference
 
-SHARED = Path(__file__).resolve().parents[1].parent / "shared" / "data"
+BESIDE = Path(__file__).resolve().parents[1].parent / "shared"
+SHARED = Path(os.environ.get("GNOMON_SHARED") or BESIDE) / "data"
 ENGLISH = {"name": "lucene-english"}
 ARABIC = {"name": "standard-v1", "stemmer": "arabic", "stop_words": "arabic"}
 CHINESE = {"name": "standard-v1"}
@@ -140,6 +142,7 @@ def measures(folder: Path) -> None:
     from ir_measures import AP, R, nDCG
 
     theirs = json.loads((folder.parent / "references.json").read_text())
+    wanted = [nDCG @ 10, R @ 100, AP]
     names = {"nDCG@10": "ndcg_cut_10", "R@100": "recall_100", "AP": "map"}
     for name, options in SUITABLE.items():
         asked = lines(folder / name / "queries.jsonl")
@@ -156,11 +159,12 @@ def measures(folder: Path) -> None:
             for query, hits in zip(asked, found, strict=True)
             for document, score in zip(hits.ids, hits.scores.tolist(), strict=True)
         ]
-        ours = ir_measures.calc_aggregate([nDCG @ 10, R @ 100, AP], qrels, run)
+        ours = ir_measures.calc_aggregate(wanted, qrels, run)
         lucene = theirs[name]["measured"]["lucene_k1=1.2_b=0.75"]
-        for measure, value in ours.items():
-            reference_value = lucene[names[str(measure)]]
-            row = {"what": f"{name}, {index.analyzer!r}", "value": value, "unit": str(measure)}
+        for measure in wanted:
+            value, reference_value = ours[measure], lucene[names[str(measure)]]
+            what = f"{name}, {index.analyzer!r} (Lucene {reference_value:.3f})"
+            row = {"what": what, "value": value, "unit": str(measure)}
             print(json.dumps(row | {"lucene": reference_value}), flush=True)
             assert value >= reference_value - 0.005, (name, measure)
 

@@ -116,7 +116,8 @@ def test_an_index_holds_the_tokens_of_its_documents(
         # Equal ids as well: terms are numbered by first occurrence.
         assert core.lookup([[token]])[0].tolist() == other.lookup([[token]])[0].tolist()
         ids, _ = core.lookup([[token]])
-        assert core.scores(ids, 1.2, 0.75).tolist() == other.scores(ids, 1.2, 0.75).tolist()
+        one, two = core.postings(int(ids[0])), other.postings(int(ids[0]))
+        assert [array.tolist() for array in one] == [array.tolist() for array in two]
     core.verify()
 
 
@@ -288,7 +289,8 @@ def test_forged_options_are_refused(change: dict[str, Any]) -> None:
         with pytest.warns(UserWarning, match="the index was built with"):
             Analyzer.from_meta(forged)
     else:
-        with pytest.raises(ValueError):  # noqa: PT011 - eleven rules, each with its own words
+        rule = "damaged|version|must be|leaves nothing"
+        with pytest.raises((ValueError, gnomon.CorruptIndex), match=rule):
             Analyzer.from_meta(forged)
 
 
@@ -298,9 +300,9 @@ def test_forged_options_are_refused(change: dict[str, Any]) -> None:
 def test_options_with_an_entry_missing_are_refused(missing: str) -> None:
     meta = json.loads(json.dumps(FULL))
     del meta["filters"][missing]
-    with pytest.raises(ValueError, match="the index's analyzer is damaged"):
+    with pytest.raises(gnomon.CorruptIndex, match="the index's analyzer is damaged"):
         Analyzer.from_meta(meta)
-    with pytest.raises(ValueError, match="damaged"):
+    with pytest.raises(gnomon.CorruptIndex, match="damaged"):
         Analyzer.from_meta(meta | {"filters": [1]})
 
 

@@ -159,7 +159,7 @@ SUITABLE = {
 @pytest.mark.parametrize(("k1", "b"), [(1.2, 0.75), (0.9, 0.4)])
 @pytest.mark.parametrize("name", NAMES)
 def test_measures_reach_lucenes(name: str, k1: float, b: float, shared: Path) -> None:
-    """Within 0.005 of Lucene (Anserini, its analyzer of the language), or above, in each measure."""
+    """Within 0.005 of Lucene with its analyzer of the language, or above, in each measure."""
     if "stemmer" in SUITABLE[name]:
         pytest.importorskip("Stemmer", reason="the extra stem")
     folder = shared / "data" / "collections" / name

@@ -13,9 +13,17 @@ from .bm25 import BM25Index, bm25_scores
 from .chunking import chunk_tokens
 from .citation import citation_report
 from .dense import DenseIndex, TopK, cosine_topk
+<<<<<<< HEAD
 from .filters import Filter, field
+=======
+from .formats import open_vectors
+>>>>>>> main
 from .fusion import reciprocal_rank_fusion
+from .fusion_tuning import tune_fusion
+from .groundtruth import groundtruth
+from .groundtruth_file import GroundTruth
 from .mmr import mmr, mmr_vectors
+from .recall import recall
 from .results import Hits
 
 __version__: str = "0.1.0"
@@ -26,16 +34,27 @@ __all__ = [
     "CorruptIndex",
     "DenseIndex",
     "DeviceError",
+<<<<<<< HEAD
     "Filter",
+=======
+    "GroundTruth",
+>>>>>>> main
     "Hits",
     "TopK",
     "bm25_scores",
     "chunk_tokens",
     "citation_report",
     "cosine_topk",
+<<<<<<< HEAD
     "field",
+=======
+    "groundtruth",
+>>>>>>> main
     "levels",
     "mmr",
     "mmr_vectors",
+    "open_vectors",
+    "recall",
     "reciprocal_rank_fusion",
+    "tune_fusion",
 ]

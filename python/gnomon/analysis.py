@@ -313,8 +313,8 @@ class Analyzer:
         A given preset must be the one that was stored, options included, but for synonyms that are
         applied to queries: the given ones count.
 
-        Raises ValueError for an unknown preset, for entries that no analyzer writes, for a preset
-        that `analyzer` contradicts, and for a user's callable when no `analyzer` is given. Warns
+        Raises ValueError for unknown names, for a preset that `analyzer` contradicts, and for a
+        user's callable when no `analyzer` is given; CorruptIndex for damaged options. Warns
         (UserWarning) when the index was built with another Unicode version, with another version of
         a stemmer or of a list of stop words, or with a callable of another name.
 

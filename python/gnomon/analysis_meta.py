@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from ._core import CorruptIndex
 from .analysis_filters import LUCENE_ENGLISH, SNOWBALL, digest, snowball_version, stop_words
 from .analysis_options import Options
 
@@ -37,8 +38,8 @@ def to_meta(options: Options) -> dict[str, Any]:
 def from_meta(meta: object) -> dict[str, Any]:
     """The keyword arguments of the Analyzer that `meta` describes; none for None.
 
-    Raises ValueError for what `to_meta` never writes. Warns (UserWarning) when the stemmer or the
-    list of stop words is another one now.
+    Raises CorruptIndex for what `to_meta` never writes, ValueError for another version. Warns
+    (UserWarning) when the stemmer or the list of stop words is another one now.
     """
     if meta is None:
         return {}
@@ -71,9 +72,9 @@ def _warn_of_versions(meta: dict[str, Any], options: dict[str, Any]) -> None:
     if options["stemmer"] in SNOWBALL and now is not None and meta.get("snowball") != now:
         changed = f"PyStemmer {meta.get('snowball')}, now it is {now}"
     stops = options["stop_words"]
-    if isinstance(stops, str) and stops != LUCENE_ENGLISH:
-        if meta.get("stop_words_sha256") != digest(stop_words(stops)):
-            changed = f'another list of "{stops}" stop words'
+    named = isinstance(stops, str) and stops != LUCENE_ENGLISH
+    if named and meta.get("stop_words_sha256") != digest(stop_words(stops)):
+        changed = f'another list of "{stops}" stop words'
     if changed:
         warnings.warn(
             f"the index was built with {changed}; some query words may miss their documents, "
@@ -102,5 +103,5 @@ def _str(value: object, name: str) -> str:
     return value
 
 
-def _damaged(what: str) -> ValueError:
-    return ValueError(f"the index's analyzer is damaged: {what}; build the index again")
+def _damaged(what: str) -> CorruptIndex:
+    return CorruptIndex(f"the index's analyzer is damaged: {what}; build the index again")

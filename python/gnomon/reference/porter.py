@@ -102,7 +102,7 @@ def consonants(word: str) -> list[bool]:
     """Of each letter whether it is a consonant; y is one at the start and after a vowel.
 
     >>> consonants("yay")
-    [True, False, False]
+    [True, False, True]
     """
     found: list[bool] = []
     for char in word:
