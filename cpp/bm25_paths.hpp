@@ -5,7 +5,7 @@
 //              clearing of the accumulators are one pass
 //   blocks     bounds of blocks of 32 documents from byte maxima (rare terms scattered exactly); blocks that
 //              can reach the threshold are scored in order of their bound
-//   essential  as blocks, but only the terms that can lift a document over the threshold are added up, the
+//   essential  as windows, but only the terms that can lift a document over the threshold are added up, the
 //              others looked up for documents that need them
 //   direct     a few allowed documents: each is scored
 #pragma once
@@ -105,7 +105,7 @@ struct Bm25Scratch {
     std::vector<std::uint32_t> offsets;
     std::vector<double> values;
     // windows, blocks
-    std::vector<float> sums;
+    std::vector<float> sums;  // all 0 between two windows
     std::vector<float> picked_sums;
     std::vector<std::uint32_t> picked;
     std::vector<std::uint16_t> bounds;
@@ -145,9 +145,17 @@ void plain_path(const Run& run, std::size_t segment, const Filter& filter, std::
                 std::size_t last, TopK& best);
 void windows_path(const Run& run, const Screened& screened, std::size_t segment, const Filter& filter,
                   std::size_t first, std::size_t last, Candidates& candidates);
+// Adds weight * impact of the documents [base, end) to sums[doc - base], from posting `at` on; returns the
+// first posting behind. base and end are borders of windows, or end is the segment's.
+std::size_t add_screen(const Kernels& kernels, const TermScreen& screen, std::size_t at, std::size_t base,
+                       std::size_t end, float weight, float* sums);
+
 // False, with nothing done, when more than `worth` blocks of the segment would have to be looked at.
 bool blocks_path(const Run& run, const Screened& screened, std::size_t segment, const Filter& filter,
                  Candidates& candidates, std::size_t worth = SIZE_MAX);
+
+void essential_path(const Run& run, const Screened& screened, std::size_t segment, const Filter& filter,
+                    Candidates& candidates);
 
 // Documents a window of the plain path and of the screened one has. 16,384 float64 accumulators are 128 KiB,
 // and stay in L2 with the norms of the same documents beside them; without windows a query over a million

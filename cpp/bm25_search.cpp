@@ -34,6 +34,16 @@ bool filters(const Allowed& allowed) {
     return std::any_of(allowed.begin(), allowed.end(), [](const auto& set) { return set != nullptr; });
 }
 
+// Whether float64 sums at once are cheaper than float32 sums and look-ups for k candidates, which is so where
+// k is a good part of the documents.
+bool plain_is_cheaper(const Bm25Scorer& scorer, const Prepared& query, std::size_t k) {
+    double postings = 0.0;
+    for (const Prepared::Occurrence& occurrence : query.order)
+        postings += static_cast<double>(query.terms[occurrence.term]->n_postings);
+    const double extra = postings * 0.0009 + static_cast<double>(scorer.snapshot().n_slots()) * 0.0004;
+    return extra < static_cast<double>(k * query.terms.size()) * 0.02;
+}
+
 // How many candidate blocks of a segment may be scored before the windows are cheaper; 0: do not even bound
 // the blocks. In units of a microsecond, fitted to runs over a million short and 180,000 long documents.
 std::size_t worth_in_blocks(const Bm25Scorer& scorer, const Screened& screened, std::size_t segment,
@@ -56,10 +66,11 @@ std::size_t worth_in_blocks(const Bm25Scorer& scorer, const Screened& screened, 
     }
     const auto docs = static_cast<double>(scorer.snapshot().segments()[segment].segment->n_docs());
     const double windows = postings * 0.0007 + cells * 0.0001 + docs * (k <= 100 ? 0.00006 : 0.00012);
-    const double bounding = docs / 32.0 * (frequent_terms + 2.0) * 0.00004 + rare * 0.002;
-    const double scoring =
-        (k <= 100 ? 0.25 : 0.7) * (0.05 + 0.01 * static_cast<double>(screened.terms.size()));
-    return bounding >= windows ? 0 : static_cast<std::size_t>((windows - bounding) / scoring);
+    const double bounding = 5.0 + docs / 32.0 * (frequent_terms + 2.0) * 0.00004 + rare * 0.002;
+    const auto terms = static_cast<double>(screened.terms.size());
+    const double scoring = (k <= 100 ? 0.4 : 1.4) * (0.05 + 0.01 * terms);
+    if (screened.terms.size() > 12 || bounding * 3.0 >= windows) return 0;
+    return static_cast<std::size_t>((windows - bounding) / scoring);
 }
 
 void direct_path(const Run& run, const Allowed& allowed, TopK& best) {
@@ -171,7 +182,7 @@ void windows_all(const Run& run, const Screened& screened, const Allowed& allowe
     for (Bm25Scratch& own : scratch) all.merge(own.candidates);
 }
 
-// Each segment by windows or by blocks, whichever is cheaper.
+// Each segment by blocks, or else by windows, of essential terms where few documents are wanted.
 void each_segment(const Run& run, const Screened& screened, const Allowed& allowed, std::size_t k,
                   Path& path) {
     Candidates& all = run.scratch.candidates;
@@ -181,7 +192,11 @@ void each_segment(const Run& run, const Screened& screened, const Allowed& allow
         const std::size_t worth = worth_in_blocks(run.scorer, screened, segment, k);
         if (worth != 0 && blocks_path(run, screened, segment, filter, all, worth))
             path = Path::kBlocks;
-        else
+        else if (k <= 100 && screened.terms.size() > 1 &&
+                 segments[segment].segment->n_docs() > kScreenWindow) {
+            essential_path(run, screened, segment, filter, all);
+            if (path == Path::kWindows) path = Path::kEssential;
+        } else
             windows_path(run, screened, segment, filter, 0, segments[segment].segment->n_docs(), all);
     }
 }
@@ -205,8 +220,13 @@ bool screened_paths(const Run& run, const Allowed& allowed, std::size_t k, Path&
             windows_all(run, screened, allowed, threads, k, start);
     } else {
         const std::size_t n_segments = run.scorer.snapshot().segments().size();
-        for (std::size_t segment = 0; segment < n_segments && !candidates.overflown(); ++segment)
-            blocks_path(run, screened, segment, filter_of(run.scorer, allowed, segment), candidates);
+        for (std::size_t segment = 0; segment < n_segments && !candidates.overflown(); ++segment) {
+            const Filter filter = filter_of(run.scorer, allowed, segment);
+            if (path == Path::kBlocks)
+                blocks_path(run, screened, segment, filter, candidates);
+            else
+                essential_path(run, screened, segment, filter, candidates);
+        }
     }
     if (candidates.overflown()) return false;
     settle_candidates(run, screened, best);
@@ -231,7 +251,9 @@ std::vector<Hit> Bm25Search::top_k(const Bm25Scorer& scorer, const Bm25Query& qu
         for (const Bm25Term* term : prepared.terms) postings += term->n_postings;
         if (count_allowed(scorer, allowed) * prepared.terms.size() * 32 < postings) path = Path::kDirect;
     }
-    if (path == Path::kAuto && scorer.snapshot().n_slots() <= kTiny) path = Path::kPlain;
+    if (path == Path::kAuto &&
+        (scorer.snapshot().n_slots() <= kTiny || plain_is_cheaper(scorer, prepared, k)))
+        path = Path::kPlain;
     if (path == Path::kDirect) {
         direct_path(run, allowed, best);
     } else if (path == Path::kPlain || !screened_paths(run, allowed, k, path, threads, best)) {

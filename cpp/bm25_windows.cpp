@@ -34,6 +34,17 @@ std::size_t add_range(const TermScreen& screen, std::size_t at, std::size_t last
 
 }  // namespace
 
+std::size_t add_screen(const Kernels& kernels, const TermScreen& screen, std::size_t at, std::size_t base,
+                       std::size_t end, float weight, float* sums) {
+    if (!screen.row.empty()) {
+        kernels.bm25_row(screen.row.data() + base, (end - base + 63) / 64 * 64, weight, sums);
+        return at;
+    }
+    if (screen.starts.empty()) return add_until(screen, at, end, weight, sums - base);
+    const std::size_t last = screen.starts[(end + TermScreen::kBlock - 1) / TermScreen::kBlock];
+    return add_range(screen, at, last, weight, sums - base);
+}
+
 void windows_path(const Run& run, const Screened& screened, std::size_t segment, const Filter& filter,
                   std::size_t first, std::size_t last, Candidates& candidates) {
     struct Cursor {
@@ -51,25 +62,15 @@ void windows_path(const Run& run, const Screened& screened, std::size_t segment,
     }
     if (cursors.empty()) return;
     Bm25Scratch& scratch = run.scratch;
-    scratch.sums.assign(kScreenWindow, 0.0F);
+    scratch.sums.resize(kScreenWindow);
     scratch.picked.resize(std::max(scratch.picked.size(), kStride));
     scratch.picked_sums.resize(std::max(scratch.picked_sums.size(), kStride));
     const auto base_slot = static_cast<std::uint32_t>(run.scorer.snapshot().segments()[segment].base);
     for (std::size_t base = first; base < last; base += kScreenWindow) {
         const std::size_t end = std::min(base + kScreenWindow, last);
-        float* const sums = scratch.sums.data() - base;
-        for (Cursor& cursor : cursors) {
-            const TermScreen& screen = *cursor.screen;
-            if (!screen.row.empty())
-                run.kernels.bm25_row(screen.row.data() + base, (end - base + 63) / 64 * 64, cursor.weight,
-                                     sums + base);
-            else if (!screen.starts.empty())
-                cursor.at = add_range(screen, cursor.at,
-                                      screen.starts[(end + TermScreen::kBlock - 1) / TermScreen::kBlock],
-                                      cursor.weight, sums);
-            else
-                cursor.at = add_until(screen, cursor.at, end, cursor.weight, sums);
-        }
+        for (Cursor& cursor : cursors)
+            cursor.at = add_screen(run.kernels, *cursor.screen, cursor.at, base, end, cursor.weight,
+                                   scratch.sums.data());
         for (std::size_t part = base; part < end; part += kStride) {
             const std::size_t n = std::min(kStride, (end - part + 63) / 64 * 64);
             const std::size_t found =

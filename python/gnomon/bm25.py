@@ -266,7 +266,7 @@ class BM25Index(Querying, Explaining, Saving):
         array([1])
         """
         state, searcher = self._view  # one for the whole search, whatever other threads do
-        best = min(as_count(k, "k"), state.core.n_docs)
+        best = min(as_count(k, "k"), searcher.n_docs)
         scorer = searcher.scorer(formula, k1, b, delta, self._weights(field_weights))
         workers = threads if threads == 1 else as_threads(threads)
         allowed = self._allowed(filter, state)
@@ -277,7 +277,7 @@ class BM25Index(Querying, Explaining, Saving):
             )
             return Hits(state.ids_at(slots), scores)
         slots, scores = searcher.search(
-            self._query(query),
+            query,
             best,
             scorer,
             once=as_once(repeats),
@@ -316,19 +316,18 @@ class BM25Index(Querying, Explaining, Saving):
         if isinstance(queries, (str, bytes)):
             raise TypeError("queries is one text; pass a list of queries, or use search()")
         state, searcher = self._view
-        best = min(as_count(k, "k"), state.core.n_docs)
+        best = min(as_count(k, "k"), searcher.n_docs)
         scorer = searcher.scorer(formula, k1, b, delta, self._weights(field_weights))
         allowed = self._allowed(filter, state)
         given = list(queries)
         if any(isinstance(query, Query) for query in given):
             require_counted(repeats)
-            answers = [
-                self._search_query(self._as_query(query), best, scorer, state, allowed)
-                for query in given
-            ]
+            answers = self._search_queries(
+                given, best, scorer, state, allowed, as_threads(threads), level or ""
+            )
             return [Hits(state.ids_at(slots), scores) for slots, scores in answers]
         answers = searcher.search_many(
-            [self._query(query) for query in given],
+            given,
             best,
             scorer,
             once=as_once(repeats),
@@ -350,11 +349,11 @@ class BM25Index(Querying, Explaining, Saving):
         [0.693147..., 0.0]
         """
         state, searcher = self._view
-        return state.of_live(searcher.scores(self._query(query), searcher.scorer(), level or ""))
+        return state.of_live(searcher.scores(query, searcher.scorer(), level or ""))
 
     def __len__(self) -> int:
         """How many documents the index holds."""
-        return self._state.core.n_docs
+        return self._view.searcher.n_docs
 
     @property
     def n_tokens(self) -> int:

@@ -52,7 +52,7 @@ class Explaining(Editing):
         values = list(ids)
         state, searcher = self._view
         slots = _known_slots(state.find(values), values)
-        return searcher.explain(self._query(query), slots, values, searcher.scorer())
+        return searcher.explain(query, slots, values, searcher.scorer())
 
     def score_of(self, query: Any, ids: Iterable[Any]) -> Float64Array:
         """The scores of chosen documents, in their order: what :meth:`scores` has for them.
@@ -69,7 +69,7 @@ class Explaining(Editing):
         values = list(ids)
         state, searcher = self._view
         slots = _known_slots(state.find(values), values)
-        return searcher.scores_of(self._query(query), slots, searcher.scorer())
+        return searcher.scores_of(query, slots, searcher.scorer())
 
     def term_stats(self, token: Any) -> TermStats:
         """How many documents hold a token (or token id), and its idf by the index's formula.
@@ -81,13 +81,6 @@ class Explaining(Editing):
         2
         """
         return self._view.searcher.term_stats(token)
-
-    def _query(self, query: Any) -> Any:
-        """Documents without a single token do not say whether tokens are str or ids."""
-        core = self._state.core
-        if core.n_terms or not core.has_vocabulary or isinstance(query, (str, bytes)):
-            return query
-        return [*map(str, query)]
 
     def _weights(self, changed: Mapping[str, float] | None) -> list[float] | None:
         """Weights by field, in the index's order, some of them changed."""

@@ -69,8 +69,12 @@ class Formula:
         Raises ValueError for a name that is not in :func:`formulas` or a parameter out of range.
         """
         own = _OWN.get(name, _OTHERS)
-        given = [mine if value is None else value for value, mine in zip((k1, b, delta), own)]  # noqa: B905
-        return cls(name, *map(_number, given, ("k1", "b", "delta"))).checked()
+        return cls(
+            name,
+            own[0] if k1 is None else _number(k1, "k1"),
+            own[1] if b is None else _number(b, "b"),
+            own[2] if delta is None else _number(delta, "delta"),
+        ).checked()
 
     def with_(
         self,

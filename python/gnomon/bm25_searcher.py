@@ -89,6 +89,9 @@ class Searcher:
         self._scorer = formula.scorer(snapshot)
         self._others: dict[Formula, _core.Bm25Scorer] = {}
         self._is_text = snapshot.has_vocabulary
+        # Documents without a single token do not say whether tokens are str or ids.
+        self._any_kind = self._is_text and snapshot.n_terms == 0
+        self.n_docs = snapshot.n_docs
 
     def scorer(
         self,
@@ -99,7 +102,7 @@ class Searcher:
         field_weights: Sequence[float] | None = None,
     ) -> _core.Bm25Scorer:
         """The scorer of the index's formula, or of one with these changes; the last are kept."""
-        if formula is k1 is b is delta is field_weights is None:
+        if all(value is None for value in (formula, k1, b, delta, field_weights)):
             return self._scorer
         wanted = self._formula.with_(formula, k1, b, delta, field_weights)
         if wanted == self._formula:
@@ -146,6 +149,8 @@ class Searcher:
         return Query(self._tokens(tokens), weights)
 
     def _tokens(self, tokens: Sequence[Any]) -> Sequence[Any]:
+        if self._any_kind:
+            return [*map(str, tokens)]
         if self._is_text:
             return tokens
         return [as_count(term, f"query[{place}]") for place, term in enumerate(tokens)]
