@@ -13,11 +13,8 @@ from .bm25 import BM25Index, bm25_scores
 from .chunking import chunk_tokens
 from .citation import citation_report
 from .dense import DenseIndex, TopK, cosine_topk
-<<<<<<< HEAD
 from .filters import Filter, field
-=======
 from .formats import open_vectors
->>>>>>> main
 from .fusion import reciprocal_rank_fusion
 from .fusion_tuning import tune_fusion
 from .groundtruth import groundtruth
@@ -34,22 +31,16 @@ __all__ = [
     "CorruptIndex",
     "DenseIndex",
     "DeviceError",
-<<<<<<< HEAD
     "Filter",
-=======
     "GroundTruth",
->>>>>>> main
     "Hits",
     "TopK",
     "bm25_scores",
     "chunk_tokens",
     "citation_report",
     "cosine_topk",
-<<<<<<< HEAD
     "field",
-=======
     "groundtruth",
->>>>>>> main
     "levels",
     "mmr",
     "mmr_vectors",
