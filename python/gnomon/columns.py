@@ -385,7 +385,12 @@ def _first_kind(cells: list[Any], name: str, first: int) -> str | None:
 
 
 _CONVERT = {"keyword": as_keywords, "integer": as_integer, "float": as_float, "date": as_date}
-_PLAIN: dict[str, set[type]] = {"keyword": {str}, "integer": {int}, "float": {float, int}, "date": set()}
+_PLAIN: dict[str, set[type]] = {
+    "keyword": {str},
+    "integer": {int},
+    "float": {float, int},
+    "date": set(),
+}
 
 
 def _stored(cells: list[Any], kind: str, name: str, first: int) -> list[Any]:
