@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 DOCUMENTS = [
-    "the cat sat on the mat".split(),
-    "the dog and the cat and the bird".split(),
-    "a bird".split(),
-    "mat mat mat cat".split(),
-    "dogs and cats living together in one house with a bird".split(),
-    "one more document about nothing at all".split(),
-    "together".split(),
+    ["the", "cat", "sat", "on", "the", "mat"],
+    ["the", "dog", "and", "the", "cat", "and", "the", "bird"],
+    ["a", "bird"],
+    ["mat", "mat", "mat", "cat"],
+    ["dogs", "and", "cats", "living", "together", "in", "one", "house", "with", "a", "bird"],
+    ["one", "more", "document", "about", "nothing", "at", "all"],
+    ["together"],
 ]
 QUERIES = [["cat", "mat"], ["bird", "the", "cat", "the"], ["together", "unknown", "a", "nothing"]]
 
