@@ -397,3 +397,22 @@ def test_forged_columns_of_an_index(tmp_path: Path) -> None:
         forge_meta(path, "bm25", key, value)
         with pytest.raises(gnomon.CorruptIndex):
             gnomon.BM25Index.load(path)
+
+
+def test_synonyms_stop_words_and_stems() -> None:
+    """A Match is expanded as a text is; a phrase is what the documents hold."""
+    analyzer = gnomon.Analyzer(
+        stemmer="porter", stop_words="english", synonyms={"cars": "motor vehicles"}
+    )
+    texts = ["The cars of the town", "Motor vehicles, and a car", "Town"]
+    index = gnomon.BM25Index.build(texts, analyzer=analyzer, positions=True)
+    plain, match = index.search("cars"), index.search(Match("cars"))
+    assert (match.ids.tolist(), match.scores.tolist()) == (
+        plain.ids.tolist(),
+        plain.scores.tolist(),
+    )
+    assert index.matches(Phrase("cars of town")).tolist() == [0]
+    assert index.matches(Phrase("car town")).tolist() == [0]  # stop words leave no gap
+    spans = index.highlight(Phrase("car town"), texts[0])
+    assert [texts[0][start:end] for start, end in spans] == ["cars of the town"]
+    assert index.highlight("cars", texts[1]) == [(0, 5), (6, 14), (22, 25)]
