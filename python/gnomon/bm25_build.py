@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,6 +31,9 @@ from .bm25_input import (
 from .bm25_spill import Spill
 from .bm25_texts import TextBuffer, TextFile, Texts
 from .progress import Progress, reporting
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 Feed = Callable[[Sink], None]
 _RUN_CHARS = 8 << 20  # of text for one thread: some 0.1 s of work
@@ -197,7 +199,7 @@ class _Assembly:
         self._running: deque[Future[_core.Bm25Index]] = deque()
         in_core = kind == "text" and analyzer is not None and analyzer.in_core
         self._threads = plan.threads if in_core else 1
-        self._pool = ThreadPoolExecutor(self._threads) if self._threads > 1 else None
+        self._pool = _pool(self._threads) if self._threads > 1 else None
         self._sink = self._new_sink()
         self._builder = self._sink.builder
         self._budget = plan.memory_budget
@@ -308,6 +310,12 @@ class _Assembly:
             n = sum(segment.n_docs for segment in self._done)
             return Texts.open(self._spill.opened(), n, self._plan.fields)
         return None if self._texts is None else self._texts.texts(self._plan.fields)
+
+
+def _pool(threads: int) -> ThreadPoolExecutor:
+    from concurrent.futures import ThreadPoolExecutor  # here: `import gnomon` stays fast
+
+    return ThreadPoolExecutor(threads)
 
 
 def _where(place: int, fields: Sequence[str]) -> Callable[[int], str]:

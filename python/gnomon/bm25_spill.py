@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 from collections.abc import Callable
 
 from . import _core
@@ -17,6 +16,8 @@ class Spill:
     """
 
     def __init__(self) -> None:
+        import tempfile  # here: `import gnomon` stays fast
+
         self._folder = tempfile.mkdtemp(prefix="gnomon-")
         self._next = 0
 
