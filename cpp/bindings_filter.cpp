@@ -6,7 +6,7 @@
 
 #include "analyze_filter.hpp"
 #include "bindings.hpp"
-#include "bm25_index.hpp"
+#include "bm25_builder.hpp"
 #include "error.hpp"
 #include "porter.hpp"
 
@@ -46,9 +46,15 @@ class FilteredTexts {
         if (!to_stem.empty()) stem_by_function(terms, to_stem);
         const py::gil_scoped_release release;
         for (const auto& term : terms) filter_.resolve(term);
+        std::size_t part = 0;  // documents come flat, all fields of one after the other
+        const auto end = [&] {
+            if (++part % builder_.n_fields() == 0)
+                builder_.end_document();
+            else
+                builder_.begin_field(part % builder_.n_fields());
+        };
         filter_.drain([this](std::string_view term) { return builder_.add_token(term); },
-                      [this](std::uint32_t term) { builder_.add_term(term); },
-                      [this] { builder_.end_document(); });
+                      [this](std::uint32_t term) { builder_.add_term(term); }, end);
     }
 
   private:

@@ -31,26 +31,34 @@ struct TermRef {
 
 class Bm25Snapshot {
   public:
-    // Segments in order of insertion; bases are set here. All have a vocabulary or none has.
+    // Segments in order of insertion; bases are set here. All have the same number of fields, which is 1 for
+    // no segment at all, and all have a vocabulary or none has.
     // Throws InvalidInput when they disagree, or when there are more slots than 2^32 - 2.
     static std::shared_ptr<const Bm25Snapshot> of(std::vector<SegmentView> segments);
 
     const std::vector<SegmentView>& segments() const { return segments_; }
     std::uint64_t n_slots() const { return n_slots_; }
-    std::uint64_t n_docs() const { return n_docs_; }      // live
-    std::uint64_t n_tokens() const { return n_tokens_; }  // of live documents: n_tokens / n_docs is avgdl
+    std::uint64_t n_docs() const { return n_docs_; }  // live
+    std::size_t n_fields() const { return n_tokens_.size(); }
+    // Of a field over the live documents: n_tokens / n_docs is its avgdl.
+    std::uint64_t n_tokens(std::size_t field = 0) const { return n_tokens_[field]; }
     bool has_vocabulary() const { return has_vocabulary_; }
+
+    // Distinct terms over the segments, those that only deleted documents hold included; of token ids the
+    // greatest plus one. Costs a look-up for each term of all segments but the first.
+    std::uint64_t n_terms() const;
 
     TermRef find(std::string_view token) const;  // of segments with a vocabulary
     TermRef find(std::uint32_t id) const;        // of segments that were built from token ids
-    // Live documents that hold the term. Costs a pass over the postings of segments with deletions.
+    // Live documents that hold the term in any field. Costs a pass over the postings of segments with
+    // deletions.
     std::uint64_t df(const TermRef& term) const;
 
   private:
     std::vector<SegmentView> segments_;
     std::uint64_t n_slots_ = 0;
     std::uint64_t n_docs_ = 0;
-    std::uint64_t n_tokens_ = 0;
+    std::vector<std::uint64_t> n_tokens_ = {0};
     bool has_vocabulary_ = false;
 };
 

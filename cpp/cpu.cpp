@@ -9,8 +9,9 @@ namespace {
 
 #define GNOMON_TABLE(level)                                                                                  \
     Kernels {                                                                                                \
-        #level, level::bm25_add, level::bm25_select, level::dense_dot, level::dense_l2, level::dense_square, \
-            level::dense_screen, level::mmr_step                                                             \
+        #level, level::bm25_add, level::bm25_select, level::bm25_row, level::bm25_pick, level::bm25_bound,   \
+            level::bm25_blocks, level::dense_dot, level::dense_l2, level::dense_square, level::dense_screen, \
+            level::mmr_step                                                                                  \
     }
 
 struct Level {

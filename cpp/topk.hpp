@@ -30,7 +30,7 @@ class TopK {
     // Best first. The collection is empty afterwards.
     std::vector<Hit> take() {
         cut();
-        std::sort(hits_.begin(), hits_.end(), better);
+        std::sort(hits_.begin(), hits_.end(), kBetter);
         threshold_ = kNone;
         return std::move(hits_);
     }
@@ -39,13 +39,15 @@ class TopK {
     double cut() {
         if (k_ == 0 || hits_.size() < k_) return threshold_;
         const auto last = hits_.begin() + static_cast<std::ptrdiff_t>(k_) - 1;
-        std::nth_element(hits_.begin(), last, hits_.end(), better);
+        std::nth_element(hits_.begin(), last, hits_.end(), kBetter);
         threshold_ = last->score;
         hits_.resize(k_);
         return threshold_;
     }
 
   private:
+    // As a lambda it is inlined; through a pointer to better() sorting takes twice as long.
+    static constexpr auto kBetter = [](const Hit& a, const Hit& b) { return better(a, b); };
     static constexpr double kNone = -std::numeric_limits<double>::infinity();
 
     std::size_t k_;

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "error.hpp"
+#include "vocabulary_sorted.hpp"
 
 namespace gnomon {
 
@@ -112,6 +113,11 @@ std::string_view Vocabulary::term(std::uint32_t id) const {
     if (first > last || last > bytes_.size()) throw CorruptIndex("vocabulary: a term lies outside its arena");
     bytes_.ensure(first, last - first);
     return {reinterpret_cast<const char*>(bytes_.data()) + first, last - first};
+}
+
+const SortedTerms& Vocabulary::sorted() const {
+    std::call_once(lazy_->once, [this] { lazy_->terms = std::make_shared<SortedTerms>(*this); });
+    return *lazy_->terms;
 }
 
 std::optional<std::uint32_t> Vocabulary::find(std::string_view text) const {

@@ -4,6 +4,8 @@
 #pragma once
 #include <cstdint>
 #include <cstring>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,6 +17,8 @@ namespace gnomon {
 
 // Part of the file format: changing it needs a new format version.
 std::uint64_t term_hash(std::string_view term);
+
+class SortedTerms;
 
 // Interning a token is half of what tokenising costs. So the table that is built in is not the one on disk: a
 // term of at most kInline bytes lies in its slot, and one cache line and two comparisons find it.
@@ -61,6 +65,9 @@ class VocabularyBuilder {
                 return slots_[slot].id_plus_1 - 1;
         }
         return add_inline(term.key, slot);
+    }
+    std::uint64_t memory() const {
+        return bytes_.capacity() + 8 * starts_.capacity() + sizeof(Slot) * slots_.capacity();
     }
     std::uint32_t size() const { return static_cast<std::uint32_t>(starts_.size() - 1); }
     // Valid until the next intern.
@@ -130,9 +137,12 @@ class Vocabulary {
     explicit Vocabulary(VocabularyBuilder&& builder);
 
     std::uint32_t size() const { return size_; }
+    std::uint64_t memory() const { return bytes_.size() + 8 * starts_.size() + 4 * slots_.size(); }
     // Throws CorruptIndex when what it reads of a mapped file is inconsistent.
     std::optional<std::uint32_t> find(std::string_view term) const;
     std::string_view term(std::uint32_t id) const;
+    // The terms in order, made when first asked for. Thread safe; lives as long as the vocabulary.
+    const SortedTerms& sorted() const;
     // Every byte, and that every term leads back to itself.
     void verify() const;
 
@@ -146,6 +156,12 @@ class Vocabulary {
     Column<std::uint8_t> bytes_;
     Column<std::uint64_t> starts_;
     Column<std::uint32_t> slots_;
+
+    struct Lazy {
+        std::once_flag once;
+        std::shared_ptr<const SortedTerms> terms;
+    };
+    std::shared_ptr<Lazy> lazy_ = std::make_shared<Lazy>();
 };
 
 }  // namespace gnomon

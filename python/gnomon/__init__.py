@@ -13,6 +13,7 @@ from .bm25 import BM25Index, bm25_scores
 from .chunking import chunk_tokens
 from .citation import citation_report
 from .dense import DenseIndex, TopK, cosine_topk
+from .filters import Filter, field
 from .formats import open_vectors
 from .fusion import reciprocal_rank_fusion
 from .fusion_tuning import tune_fusion
@@ -30,6 +31,7 @@ __all__ = [
     "CorruptIndex",
     "DenseIndex",
     "DeviceError",
+    "Filter",
     "GroundTruth",
     "Hits",
     "TopK",
@@ -37,6 +39,7 @@ __all__ = [
     "chunk_tokens",
     "citation_report",
     "cosine_topk",
+    "field",
     "groundtruth",
     "levels",
     "mmr",

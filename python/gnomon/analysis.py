@@ -234,22 +234,35 @@ class Analyzer:
         starts, ends = moved
         return [Span(token, starts[start], ends[end - 1]) for token, start, end in found]
 
+    def adder(self, builder: _core.Bm25Builder) -> Callable[[list[str], list[str]], None]:
+        """Return what takes the views of texts (:meth:`views`) into `builder`, one after the other.
+
+        What it has learnt of tokens it keeps: make it once for a builder.
+        """
+        filters = self._filters
+        if filters is None:
+            return functools.partial(_add_texts, builder, self.name)
+        rules = filters.rules if self._options.synonyms_at == "index" else ()
+        # Porter's needs no Python, so that it runs without the GIL.
+        stem = "porter" if self._options.stemmer == "porter" else filters.stem
+        return _core.FilteredTexts(builder, self.name, sorted(filters.stops), stem, rules).add
+
+    @property
+    def in_core(self) -> bool:
+        """Whether documents are analysed without Python, and so by several threads at once."""
+        stems_in_python = self._filters is not None and self._options.stemmer not in (
+            None,
+            "porter",
+        )
+        return not self.custom and not stems_in_python
+
     def feed(self, builder: _core.Bm25Builder) -> Callable[[list[str]], Callable[[], None]]:
         """Return what takes documents into `builder`, in two steps.
 
         Called with texts it makes their views, for which Python is needed; what it returns cuts and
         adds them, most of the time without the GIL. The second steps must run in order.
         """
-        add: Callable[[list[str], list[str]], None]
-        filters = self._filters
-        if filters is None:
-            add = functools.partial(_add_texts, builder, self.name)
-        else:
-            rules = filters.rules if self._options.synonyms_at == "index" else ()
-            # Porter's needs no Python, so that it runs without the GIL.
-            stem = "porter" if self._options.stemmer == "porter" else filters.stem
-            stops = sorted(filters.stops)
-            add = _core.FilteredTexts(builder, self.name, stops, stem, rules).add
+        add = self.adder(builder)
 
         def first_step(texts: list[str]) -> Callable[[], None]:
             both = [self.views(text) for text in texts]
