@@ -54,5 +54,6 @@ PYBIND11_MODULE(_core, module) {
     gnomon::register_bm25_arrays(module);
     gnomon::register_query(module);
     gnomon::register_bm25_search(module);
+    gnomon::register_filter(module);
     gnomon::register_dense(module);
 }

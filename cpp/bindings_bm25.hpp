@@ -7,22 +7,13 @@
 #include <string>
 #include <string_view>
 
+#include "bindings.hpp"
+
 namespace gnomon {
 
 using U32Array = pybind11::array_t<std::uint32_t, pybind11::array::c_style>;
 using I64Array = pybind11::array_t<std::int64_t, pybind11::array::c_style>;
 using F64Array = pybind11::array_t<double, pybind11::array::c_style>;
-
-// The UTF-8 of a str, lone surrogates as three bytes; `owner` keeps it alive. ASCII is not copied.
-inline std::string_view utf8_view(pybind11::handle token, pybind11::object& owner) {
-    if (PyUnicode_IS_ASCII(token.ptr()))
-        return {static_cast<const char*>(PyUnicode_DATA(token.ptr())),
-                static_cast<std::size_t>(PyUnicode_GET_LENGTH(token.ptr()))};
-    owner = pybind11::reinterpret_steal<pybind11::object>(
-        PyUnicode_AsEncodedString(token.ptr(), "utf-8", "surrogatepass"));
-    if (!owner) throw pybind11::error_already_set();
-    return {PyBytes_AS_STRING(owner.ptr()), static_cast<std::size_t>(PyBytes_GET_SIZE(owner.ptr()))};
-}
 
 // Tokens as a list or tuple; anything else that iterates is copied into one. A str is refused: its characters
 // would pass for tokens.

@@ -19,10 +19,17 @@ Bm25Builder::Bm25Builder(bool with_vocabulary, std::size_t n_fields, bool with_p
 }
 
 void Bm25Builder::add_text(Preset preset, TextView cased, TextView lowered) {
-    const auto sink = [](void* self, const Token& token) {
-        static_cast<Bm25Builder*>(self)->add_token(token.text);
+    const auto ahead = [this](std::uint32_t term) {
+        if (term < now_->terms.size()) __builtin_prefetch(&now_->terms[term], 1);
     };
-    tokenize(preset, cased, lowered, sink, this);
+    const auto done = [this](std::uint32_t term) { add_term(term); };
+    InternBatch batch(vocabulary_);
+    auto each = [&](std::string_view token) { batch.push(token, ahead, done); };
+    const auto sink = [](void* context, const Token& token) {
+        (*static_cast<decltype(each)*>(context))(token.text);
+    };
+    tokenize(preset, cased, lowered, sink, &each);
+    batch.flush(ahead, done);
 }
 
 void Bm25Builder::add_term(std::uint32_t id) {

@@ -22,7 +22,12 @@ class Bm25Builder {
     // The field of the tokens that follow, 0 at the start of each document.
     void begin_field(std::size_t field) { now_ = &fields_[field]; }
     // A document's tokens one by one, field by field, then end_document().
-    void add_token(std::string_view token) { add_term(vocabulary_.intern(token)); }
+    // Returns the token's id, with which add_term() adds it again.
+    std::uint32_t add_token(std::string_view token) {
+        const std::uint32_t term = vocabulary_.intern(token);
+        add_term(term);
+        return term;
+    }
     void add_term(std::uint32_t term);
     // The tokens of a text, into the present field.
     void add_text(Preset preset, TextView cased, TextView lowered);

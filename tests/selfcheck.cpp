@@ -468,6 +468,20 @@ void check_analyzer() {
     const Strings whole_and_parts = {"the", "httpserver", "http", "server", "foo_bar", "foo", "bar", "x1"};
     check("analyze: standard-v1 adds an identifier's parts",
           tokens_of(Preset::standard_v1, ascii, ascii) == whole_and_parts);
+    check("analyze: bm25s drops single characters and keeps identifiers",
+          tokens_of(Preset::bm25s, ascii, ascii) == Strings{"the", "httpserver", "foo_bar", "x1", "__"});
+    const std::string dotted = "The dog's U.S.A. 3,14.5 a:1";
+    const Strings lucene = {"the", "dog", "u.s.a", "3,14.5", "a", "1"};
+    check("analyze: words as Lucene cuts them", tokens_of(Preset::lucene_english, dotted, dotted) == lucene);
+    const std::u32string wide(dotted.begin(), dotted.end());
+    std::u32string low = wide;
+    for (char32_t& c : low)
+        if (c >= U'A' && c <= U'Z') c += 32;
+    check("analyze: four bytes a code point, same words",
+          tokens_of(Preset::lucene_english, wide, low) == lucene);
+    check("porter: hopping, relational, sky", porter_stem("hopping") == "hop" &&
+                                                  porter_stem("relational") == "relat" &&
+                                                  porter_stem("sky") == "sky");
     const std::u16string cased(ascii.begin(), ascii.end());
     std::u16string lowered = cased;
     for (char16_t& c : lowered)

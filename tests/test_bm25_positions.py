@@ -23,24 +23,15 @@ def build(documents: Documents, n_fields: int) -> _core.Bm25Index:
     return builder.finish()
 
 
-def expected(documents: Documents, field: int, term: str) -> list[list[int]]:
-    found = []
-    for document in documents:
-        places = [place for place, token in enumerate(document[field]) if token == term]
-        if places:
-            found.append(places)
-    return found
-
-
 def check(index: _core.Bm25Index, documents: Documents, n_fields: int) -> None:
-    terms, offsets = index.lookup([[word] for word in WORDS])
-    for place, word in enumerate(WORDS):
-        for field in range(n_fields):
-            if offsets[place] == offsets[place + 1]:
-                assert expected(documents, field, word) == []
-                continue
-            found = index.positions(int(terms[offsets[place]]), field)
-            assert found == expected(documents, field, word)
+    snapshot = _core.Bm25Snapshot([(index, None)])
+    for word in WORDS:
+        node = _core.QueryNode("term", text=word.encode())
+        for slot, document in enumerate(documents):
+            for field in range(n_fields):
+                found = _core.query_positions(node, snapshot, slot, field)
+                right = [place for place, token in enumerate(document[field]) if token == word]
+                assert found == right
 
 
 def saved(index: _core.Bm25Index, folder: Path) -> _core.Bm25Index:

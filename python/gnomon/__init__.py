@@ -14,8 +14,13 @@ from .chunking import chunk_tokens
 from .citation import citation_report
 from .dense import DenseIndex, TopK, cosine_topk
 from .filters import Filter, field
+from .formats import open_vectors
 from .fusion import reciprocal_rank_fusion
+from .fusion_tuning import tune_fusion
+from .groundtruth import groundtruth
+from .groundtruth_file import GroundTruth
 from .mmr import mmr, mmr_vectors
+from .recall import recall
 from .results import Hits
 
 __version__: str = "0.1.0"
@@ -27,6 +32,7 @@ __all__ = [
     "DenseIndex",
     "DeviceError",
     "Filter",
+    "GroundTruth",
     "Hits",
     "TopK",
     "bm25_scores",
@@ -34,8 +40,12 @@ __all__ = [
     "citation_report",
     "cosine_topk",
     "field",
+    "groundtruth",
     "levels",
     "mmr",
     "mmr_vectors",
+    "open_vectors",
+    "recall",
     "reciprocal_rank_fusion",
+    "tune_fusion",
 ]

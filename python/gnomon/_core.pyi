@@ -1,6 +1,6 @@
 # Types of the compiled module; `stubtest` keeps them true.
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, final
 
@@ -44,7 +44,9 @@ class Container:
 
 def tokenize(preset: str, cased: str, lowered: str) -> list[str]: ...
 def token_spans(preset: str, cased: str, lowered: str) -> list[tuple[str, int, int]]: ...
+def marked_spans(preset: str, cased: str, lowered: str) -> list[tuple[str, int, int, bool]]: ...
 def unstable_segments(text: str) -> list[tuple[int, int]]: ...
+def porter_stems(words: list[str]) -> list[str]: ...
 def unicode_version() -> str: ...
 
 # Levels
@@ -72,6 +74,18 @@ class Bm25Builder:
     @property
     def memory(self) -> int: ...
     def finish(self) -> Bm25Index: ...
+
+@final
+class FilteredTexts:
+    def __init__(
+        self,
+        builder: Bm25Builder,
+        preset: str,
+        stop_words: Sequence[str],
+        stem: Callable[[list[str]], list[str]] | str | None,
+        rules: Sequence[tuple[Sequence[str], Sequence[str]]],
+    ) -> None: ...
+    def add(self, cased: list[str], lowered: list[str]) -> None: ...
 
 @final
 class Bm25Index:

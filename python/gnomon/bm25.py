@@ -322,10 +322,9 @@ class BM25Index(Querying, Explaining, Saving):
         given = list(queries)
         if any(isinstance(query, Query) for query in given):
             require_counted(repeats)
-            answers = [
-                self._search_query(self._as_query(query), best, scorer, state, allowed)
-                for query in given
-            ]
+            answers = self._search_queries(
+                given, best, scorer, state, allowed, as_threads(threads), level or ""
+            )
             return [Hits(state.ids_at(slots), scores) for slots, scores in answers]
         answers = searcher.search_many(
             given,

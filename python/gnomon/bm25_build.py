@@ -21,6 +21,7 @@ from .analysis import Analyzer
 from .arrays import as_count, as_threads
 from .bm25_input import (
     AnalyzerLike,
+    Sink,
     as_analyzer,
     batches,
     checked_token_ids,
@@ -32,7 +33,7 @@ from .bm25_spill import Spill
 from .bm25_texts import TextBuffer, TextFile, Texts
 from .progress import Progress, reporting
 
-Feed = Callable[[_core.Bm25Builder], None]
+Feed = Callable[[Sink], None]
 _RUN_CHARS = 8 << 20  # of text for one thread: some 0.1 s of work
 _BUDGET_LEAST = 32 << 20
 
@@ -194,10 +195,11 @@ class _Assembly:
         self._n_parts = max(len(plan.fields), 1)
         self._done: list[_core.Bm25Index] = []
         self._running: deque[Future[_core.Bm25Index]] = deque()
-        in_core = kind == "text" and analyzer is not None and not analyzer.custom
+        in_core = kind == "text" and analyzer is not None and analyzer.in_core
         self._threads = plan.threads if in_core else 1
         self._pool = ThreadPoolExecutor(self._threads) if self._threads > 1 else None
-        self._builder = self._new_builder()
+        self._sink = self._new_sink()
+        self._builder = self._sink.builder
         self._budget = plan.memory_budget
         self._spill = Spill() if self._budget is not None else None
         self._texts: TextBuffer | None = None
@@ -213,12 +215,13 @@ class _Assembly:
         if self._spill is not None:
             self._spill.close()
 
-    def _new_builder(self) -> _core.Bm25Builder:
-        return _core.Bm25Builder(
+    def _new_sink(self) -> Sink:
+        builder = _core.Bm25Builder(
             with_vocabulary=self._kind != "id",
             n_fields=self._n_parts,
             with_positions=self._plan.positions,
         )
+        return Sink(builder, self._analyzer if self._kind == "text" else None)
 
     def take(self, stream: Iterator[Any]) -> Iterator[int]:
         """Reads all documents; yields how many there were so far."""
@@ -233,7 +236,7 @@ class _Assembly:
             self._store(batch)
             place += len(batch) // self._n_parts
             if self._pool is None:
-                feed(self._builder)
+                feed(self._sink)
                 self._end_run_if_large()
             else:
                 run.append(feed)
@@ -265,10 +268,10 @@ class _Assembly:
         self._running.append(self._pool.submit(self._build_run, run))
 
     def _build_run(self, run: list[Feed]) -> _core.Bm25Index:
-        builder = self._new_builder()
+        sink = self._new_sink()
         for feed in run:
-            feed(builder)
-        return builder.finish()
+            feed(sink)
+        return sink.builder.finish()
 
     # Memory: segments that are too much for it go to the disk.
 

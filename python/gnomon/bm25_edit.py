@@ -65,7 +65,7 @@ class Editing:
 
     @_state.setter
     def _state(self, state: State) -> None:
-        analyze = None if self._analyzer is None else self._analyzer.tokens
+        analyze = None if self._analyzer is None else self._analyzer.query_tokens
         self._view = View(state, Searcher(state.core, self._formula, analyze))
 
     def add(

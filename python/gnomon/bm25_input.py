@@ -74,9 +74,22 @@ def batches(stream: Iterator[Any], parts: int = 1) -> Iterator[list[Any]]:
         yield batch
 
 
+class Sink:
+    """A builder, and what takes texts into it."""
+
+    def __init__(self, builder: _core.Bm25Builder, analyzer: Analyzer | None):
+        self.builder = builder
+        in_core = analyzer is not None and not analyzer.custom
+        self.add_texts = analyzer.adder(builder) if analyzer is not None and in_core else _no_texts
+
+
+def _no_texts(cased: list[str], lowered: list[str]) -> None:
+    raise TypeError("texts need an analyzer")
+
+
 def feed_of(
     batch: list[Any], kind: str, analyzer: Analyzer | None, where: Where, first: int = 0
-) -> Callable[[_core.Bm25Builder], None]:
+) -> Callable[[Sink], None]:
     """Checks a batch and makes it ready; what is returned puts it into a builder.
 
     For texts that the core analyses, that runs with the GIL released. `first` is the number of the
@@ -84,18 +97,18 @@ def feed_of(
     """
     if kind == "id":
         arrays = [_id_array(doc, where(i)) for i, doc in enumerate(batch)]
-        return lambda builder: _add_ids(builder, arrays)
+        return lambda sink: _add_ids(sink.builder, arrays)
     if kind == "token":
         _require_tokens(batch, where)
-        return lambda builder: builder.add_tokens(batch, first)
+        return lambda sink: sink.builder.add_tokens(batch, first)
     _require_texts(batch, where)
     chosen = analyzer or Analyzer("standard-v1")
     if chosen.custom:
         tokens = [chosen.tokens(text) for text in batch]
-        return lambda builder: builder.add_tokens(tokens, first)
+        return lambda sink: sink.builder.add_tokens(tokens, first)
     views = [chosen.views(text) for text in batch]
     cased, lowered = [cased for cased, _ in views], [lowered for _, lowered in views]
-    return lambda builder: builder.add_texts(cased, lowered, chosen.name)
+    return lambda sink: sink.add_texts(cased, lowered)
 
 
 def _require_texts(batch: list[Any], where: Where) -> None:

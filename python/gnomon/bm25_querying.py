@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
@@ -260,6 +261,28 @@ class Querying:
         """Slots and scores of the best k that match."""
         node = self._planner(state).plan(query)
         return _core.query_search(node, scorer, k, allowed, threads, level)
+
+    def _search_queries(
+        self,
+        queries: Sequence[Any],
+        k: int,
+        scorer: _core.Bm25Scorer,
+        state: State,
+        allowed: list[Words] | None,
+        threads: int,
+        level: str = "",
+    ) -> list[tuple[Int64Array, npt.NDArray[np.float64]]]:
+        """The same for many queries; the core works without the GIL."""
+        nodes = [self._planner(state).plan(self._as_query(query)) for query in queries]
+        workers = min(_core.thread_count(threads), max(len(nodes), 1))
+
+        def answer(node: _core.QueryNode) -> tuple[Int64Array, npt.NDArray[np.float64]]:
+            return _core.query_search(node, scorer, k, allowed, 1, level)
+
+        if workers == 1:
+            return [answer(node) for node in nodes]
+        with ThreadPoolExecutor(workers) as pool:
+            return list(pool.map(answer, nodes))
 
 
 def require_counted(repeats: str) -> None:

@@ -18,6 +18,7 @@ and ``names.starts``, ``names.bytes``, ``kinds`` (uint8, place in KINDS) over al
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -58,13 +59,19 @@ class Column:
         self.terms = terms
 
     @classmethod
-    def of_keywords(cls, keywords: Sequence[Sequence[str]]) -> Column:
-        """A keyword column; an empty sequence is a document without a value."""
-        terms = sorted({keyword for row in keywords for keyword in row})
+    def of_keywords(cls, cells: Sequence[str | Sequence[str] | None]) -> Column:
+        """A keyword column; None and an empty sequence are a document without a value."""
+        rows = [(cell,) if isinstance(cell, str) else (cell or ()) for cell in cells]
+        n = len(rows)
+        counts = np.fromiter(map(len, rows), np.int64, n)
+        flat = list(chain.from_iterable(rows))
+        terms = sorted(set(flat))
         place = {term: i for i, term in enumerate(terms)}
-        counts = np.array([len(set(row)) for row in keywords], dtype=np.int64)
-        rows = (sorted({place[keyword] for keyword in row}) for row in keywords)
-        codes = np.fromiter((code for row in rows for code in row), np.uint32, int(counts.sum()))
+        codes = np.fromiter(map(place.__getitem__, flat), np.int64, len(flat))
+        if n and int(counts.max()) > 1:
+            keys = np.repeat(np.arange(n), counts) * len(terms) + codes
+            owners, codes = np.divmod(np.unique(keys), len(terms))  # ascending, each once
+            counts = np.bincount(owners, minlength=n)
         return cls._of_codes(counts, codes, terms)
 
     @classmethod
@@ -109,7 +116,8 @@ class Column:
         """Keyword codes counted from 0, and how many each document has."""
         assert self.codes is not None
         if self.starts is not None:
-            return np.diff(self.starts.astype(np.int64)), self.codes
+            starts = self.starts.astype(np.int64)
+            return starts[1:] - starts[:-1], self.codes
         some = self.codes != 0
         return some.astype(np.int64), self.codes[some] - 1
 
@@ -377,19 +385,37 @@ def _first_kind(cells: list[Any], name: str, first: int) -> str | None:
 
 
 _CONVERT = {"keyword": as_keywords, "integer": as_integer, "float": as_float, "date": as_date}
+_PLAIN: dict[str, set[type]] = {
+    "keyword": {str},
+    "integer": {int},
+    "float": {float, int},
+    "date": set(),
+}
 
 
 def _stored(cells: list[Any], kind: str, name: str, first: int) -> list[Any]:
+    """The values as they are stored. Values of the plain types of a kind need no look each."""
+    if set(map(type, cells)) - {type(None)} <= _PLAIN[kind]:
+        if kind == "keyword":
+            return cells
+        least = min((cell for cell in cells if cell is not None), default=0)
+        most = max((cell for cell in cells if cell is not None), default=0)
+        if kind == "integer" and -(2**63) <= least <= most < 2**63:
+            return cells
     convert = _CONVERT[kind]
-    return [
-        None if value is None else convert(value, f"columns[{name!r}][{first + place}]")
-        for place, value in enumerate(cells)
-    ]
+    stored = []
+    for place, value in enumerate(cells):
+        try:
+            stored.append(None if value is None else convert(value, ""))
+        except (TypeError, ValueError):
+            convert(value, f"columns[{name!r}][{first + place}]")  # the same, with its place
+            raise
+    return stored
 
 
 def _made(kind: str, cells: list[Any]) -> Column:
     if kind == "keyword":
-        return Column.of_keywords([cell or () for cell in cells])
+        return Column.of_keywords(cells)
     has = np.array([cell is not None for cell in cells], dtype=np.bool_)
     dtype = np.float64 if kind == "float" else np.int64
     values = np.array([0 if cell is None else cell for cell in cells], dtype=dtype)

@@ -62,6 +62,10 @@ class Filter:
 
     Make one with :func:`field`, :meth:`scope`, :meth:`ids`, :meth:`mask` or :meth:`from_json`.
     Immutable.
+
+    >>> import gnomon
+    >>> gnomon.Filter.scope(["staff"]) & (gnomon.field("year") >= 2020)
+    Filter({"$and": [{"$scope": {"any_of": ["staff"]}}, {"year": {"$gte": 2020}}]})
     """
 
     __slots__ = ()
