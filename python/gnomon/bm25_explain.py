@@ -31,7 +31,7 @@ class Explaining(Editing):
         >>> import gnomon
         >>> index = gnomon.BM25Index.build(["red apple", "green pear"], ids=["a", "b"])
         >>> why = index.explain("green apple", "a")
-        >>> why.matched, why.score == index.score_of("green apple", ["a"])[0]
+        >>> why.matched, why.score == float(index.score_of("green apple", ["a"])[0])
         (['apple'], True)
         >>> [(part.token, part.tf, part.df) for part in why.parts]
         [('green', 0.0, 1), ('apple', 1.0, 1)]
