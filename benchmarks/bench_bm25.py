@@ -148,6 +148,8 @@ def _bm25s_like(module: str) -> tuple[Callable[[Corpus, Path], None], Callable[.
             )
             return found[0][0]
 
+        return search
+
     return build, open_
 
 

@@ -12,6 +12,7 @@ import pytest
 from gnomon.bm25_query import (
     All,
     And,
+    AnyOf,
     Fuzzy,
     Match,
     Near,
@@ -344,3 +345,74 @@ def test_what_an_index_without_something_says() -> None:
         own.highlight("red", "red")
     with pytest.raises(TypeError, match="either a text or id="):
         own.highlight("red")
+
+
+@given(
+    st.lists(
+        st.fixed_dictionaries({name: st.lists(tokens(), max_size=5) for name in ("title", "body")}),
+        min_size=1,
+        max_size=8,
+    ),
+    st.lists(tokens(), min_size=1, max_size=3),
+)
+def test_synonyms_score_as_one_word_also_in_fields(
+    documents: list[dict[str, list[str]]], words: list[str]
+) -> None:
+    """An index in which the synonyms are one word gives the same bits, BM25F included."""
+    if not any(document["title"] or document["body"] for document in documents):
+        return
+    renamed = [
+        {name: ["one" if t in words else t for t in field] for name, field in document.items()}
+        for document in documents
+    ]
+    fields = {"title": 2.0, "body": 0.5}
+    many = gnomon.BM25Index.build(documents, fields=fields)
+    single = gnomon.BM25Index.build(renamed, fields=fields)
+    found, right = many.search(AnyOf(*words), k=9), single.search(["one"], k=9)
+    assert found.ids.tolist() == right.ids.tolist()
+    assert found.scores.tolist() == right.scores.tolist()
+    both = many.search(And(AnyOf(*words), "a"), k=9)
+    right = single.search(And("one", "a"), k=9)
+    if "a" not in words:
+        assert both.ids.tolist() == right.ids.tolist()
+        assert both.scores.tolist() == right.scores.tolist()
+
+
+def test_forged_columns_of_an_index(tmp_path: Path) -> None:
+    """A manifest that says other things of the columns or positions than the files."""
+    from test_hostile_index import forge_meta
+
+    index = gnomon.BM25Index.build(["a b"], columns={"year": [1]}, positions=True)
+    for key, value in [
+        ("columns", [["year", "keyword"]]),
+        ("columns", [["year", "text"]]),
+        ("columns", [["year", "integer"], ["year", "integer"]]),
+        ("columns", "year"),
+        ("columns", [[1, "integer"]]),
+        ("positions", False),
+        ("positions", 1),
+    ]:
+        path = tmp_path / f"{len(list(tmp_path.iterdir()))}"
+        index.save(path)
+        forge_meta(path, "bm25", key, value)
+        with pytest.raises(gnomon.CorruptIndex):
+            gnomon.BM25Index.load(path)
+
+
+def test_synonyms_stop_words_and_stems() -> None:
+    """A Match is expanded as a text is; a phrase is what the documents hold."""
+    analyzer = gnomon.Analyzer(
+        stemmer="porter", stop_words="english", synonyms={"cars": "motor vehicles"}
+    )
+    texts = ["The cars of the town", "Motor vehicles, and a car", "Town"]
+    index = gnomon.BM25Index.build(texts, analyzer=analyzer, positions=True)
+    plain, match = index.search("cars"), index.search(Match("cars"))
+    assert (match.ids.tolist(), match.scores.tolist()) == (
+        plain.ids.tolist(),
+        plain.scores.tolist(),
+    )
+    assert index.matches(Phrase("cars of town")).tolist() == [0]
+    assert index.matches(Phrase("car town")).tolist() == [0]  # stop words leave no gap
+    spans = index.highlight(Phrase("car town"), texts[0])
+    assert [texts[0][start:end] for start, end in spans] == ["cars of the town"]
+    assert index.highlight("cars", texts[1]) == [(0, 5), (6, 14), (22, 25)]

@@ -40,7 +40,8 @@ _NODES_MAX = 50_000
 class Planner:
     """Makes trees for one snapshot.
 
-    `tokens` analyses a text; `fields` are the names of the fields, None for an index without.
+    `tokens` analyses a text as the documents were, `query_tokens` as a query is (synonyms added);
+    without it, as the documents. `fields` are the names of the fields, None for an index without.
     """
 
     snapshot: _core.Bm25Snapshot
@@ -48,6 +49,7 @@ class Planner:
     tokens: Callable[[str], Sequence[Any]]
     fields: Sequence[str] | None = None
     with_vocabulary: bool = True
+    query_tokens: Callable[[str], Sequence[Any]] | None = None
     nodes: int = 0
 
     def plan(self, query: Query, depth: int = 0) -> _core.QueryNode:
@@ -138,7 +140,8 @@ class Planner:
         if query.operator not in ("or", "and"):
             raise ValueError(f"operator must be 'or' or 'and', got {query.operator!r}")
         _require_text(query.text, "Match")
-        children = [self.plan(Term(t, query.field), depth + 1) for t in self.tokens(query.text)]
+        expand = self.query_tokens or self.tokens
+        children = [self.plan(Term(t, query.field), depth + 1) for t in expand(query.text)]
         if query.operator == "and" and children:
             return _core.QueryNode("boolean", boost=_boost(query), children=children)
         return _core.QueryNode("boolean", boost=_boost(query), should=children, minimum=1)

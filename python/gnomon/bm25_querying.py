@@ -222,6 +222,7 @@ class Querying:
             self._analyzed,
             self._layout.fields or None,
             state.core.has_vocabulary,
+            None if self._analyzer is None else self._analyzer.query_tokens,
         )
 
     def _analyzed(self, text: str) -> Sequence[Any]:
