@@ -80,13 +80,15 @@ IMPORTS = {
     "cli": {"numpy", "click", "rich", "gnomon"},
     "reference": {"gnomon"},
     "agent": {"jsonschema_rs", "rfc8785", "anyio", "tenacity", "gnomon"},
+    "corpus": {"msgspec", "gnomon"},
     "": {"numpy", "gnomon"},
 }
 FRAMEWORKS = {"langchain_core", "langgraph", "pydantic_ai", "agents", "dbos", "mcp"}
 ANN_LIBRARIES = {"faiss", "hnswlib", "usearch"}  # `gnomon recall --index` runs them
+CORPUS_PARSERS = {"pyromark", "tree_sitter"}  # each where its format is read
 LAZY = {
     *("torch", "rich", "Stemmer", "pyarrow", "psycopg", "psycopg_pool", "opentelemetry", "h5py"),
-    *("matplotlib", *FRAMEWORKS, *ANN_LIBRARIES),
+    *("matplotlib", *FRAMEWORKS, *ANN_LIBRARIES, *CORPUS_PARSERS),
 }
 REFERENCE_READERS = {"cli_demo"}  # `gnomon demo` shows that both give the same bits
 
@@ -225,6 +227,8 @@ def python_violations(module: str, text: str, is_package: bool = False) -> list[
             found.append(f"imports {name}, which only tests and the demo may")
         # `gnomon gate` is a command of the agent half; the other commands are of the search half.
         sees_both = area == "corpus" or module == "cli_gate"
+        if inner == "corpus" and area != "corpus":
+            found.append(f"imports {name}, but nothing below corpus/ knows it")
         if (area == "agent") != (inner == "agent") and not sees_both:
             found.append(f"imports {name}, but only corpus/ sees both halves")
     return found
@@ -258,6 +262,10 @@ def test_python_arrows() -> None:
         ("agent.loop", "from ..bm25_input import add_documents"),
         ("dense", "from .agent import loop"),
         ("analysis", "import requests"),
+        ("corpus.parse_markdown", "import pyromark"),
+        ("corpus.index", "import lxml"),
+        ("bm25", "import msgspec"),
+        ("agent.loop", "from ..corpus import process_document"),
     ],
 )
 def test_python_rules_can_fail(module: str, text: str) -> None:
