@@ -61,7 +61,7 @@ py::tuple top_k(const F32Array& vectors, const F32Array& queries, std::string_vi
         const std::vector<double> squares =
             checked_squares(rows, "documents", metric, zero, threads, kernels);
         const std::vector<double> own = checked_squares(wanted, "query", metric, zero, threads, kernels);
-        results = dense_top_k(rows, squares.data(), wanted, own.data(), metric, k, threads, kernels);
+        results = dense_top_k(rows, squares.data(), wanted, own.data(), metric, {k}, threads, kernels);
     }
     return to_arrays(results, std::min(k, rows.rows));
 }
@@ -95,7 +95,7 @@ py::tuple search(const DenseIndex& index, const F32Array& queries, std::size_t k
     std::vector<std::vector<Hit>> results;
     {
         const py::gil_scoped_release release;
-        results = index.search(wanted, k, zero, use, threads, kernels, stats);
+        results = index.search(wanted, {k}, zero, use, threads, kernels, stats);
     }
     const py::tuple arrays = to_arrays(results, std::min(k, index.matrix().rows));
     py::dict did;

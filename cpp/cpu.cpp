@@ -9,8 +9,9 @@ namespace {
 
 #define GNOMON_TABLE(level)                                                                                  \
     Kernels {                                                                                                \
-        #level, level::bm25_add, level::bm25_select, level::dense_dot, level::dense_l2, level::dense_square, \
-            level::dense_screen, level::mmr_step                                                             \
+        #level, level::tile_queries, level::bm25_add, level::bm25_select, level::dense_dot, level::dense_l2, level::dense_square, \
+            level::dense_dot_tile, level::dense_l2_tile, level::dense_screen, level::screen_limits,              \
+            level::screen_take, level::screen_code, level::screen_greatest, level::mmr_step                                                             \
     }
 
 struct Level {

@@ -23,11 +23,11 @@ DenseIndex::DenseIndex(Column<float> vectors, std::size_t rows, std::size_t dim,
         throw InvalidInput("screen 'int8' takes 1 to " + std::to_string(kScreenDims) + " dimensions, got " +
                            std::to_string(dim) + "; use screen='none'");
     if (with_screen == ScreenUse::always || (with_screen == ScreenUse::automatic && pays))
-        screen_ = DenseScreen::build(matrix(), squares_.data(), metric, threads);
+        screen_ = DenseScreen::build(matrix(), squares_.data(), metric, {}, threads, kernels);
     checked_.store(true, std::memory_order_release);
 }
 
-std::vector<std::vector<Hit>> DenseIndex::search(Matrix queries, std::size_t k, OnZero on_zero, ScreenUse use,
+std::vector<std::vector<Hit>> DenseIndex::search(Matrix queries, const DenseWanted& wanted, OnZero on_zero, ScreenUse use,
                                                  std::size_t threads, const Kernels& kernels,
                                                  DenseStats& stats) const {
     if (queries.dim != dim_)
@@ -40,13 +40,15 @@ std::vector<std::vector<Hit>> DenseIndex::search(Matrix queries, std::size_t k, 
         throw InvalidInput(
             "screen 'int8' was asked for, but this index has none: it was built without one, is "
             "empty, or its vectors are too near the end of float32; use screen='auto'");
-    // Settling k rows and more costs as much as scanning eight times as many.
-    const bool screened = use == ScreenUse::always || (use == ScreenUse::automatic && k <= rows_ / 8);
+    // Settling k rows and more costs as much as scanning some times as many, in batches that share a pass more.
+    const std::size_t share = queries.rows < kTileQueries ? 3 : 8;
+    const bool screened =
+        use == ScreenUse::always || (use == ScreenUse::automatic && wanted.k <= rows_ / share);
     if (screened && !screen_.empty())
-        return screened_top_k(matrix(), squares_.data(), screen_, queries, squares.data(), metric_, k,
+        return screened_top_k(matrix(), squares_.data(), screen_, queries, squares.data(), metric_, wanted,
                               threads, kernels, stats);
     stats.plain += queries.rows;
-    return dense_top_k(matrix(), squares_.data(), queries, squares.data(), metric_, k, threads, kernels);
+    return dense_top_k(matrix(), squares_.data(), queries, squares.data(), metric_, wanted, threads, kernels);
 }
 
 // Squares that are not those of the vectors would bend cosines, and vectors that are not finite have no
@@ -104,7 +106,8 @@ std::shared_ptr<const DenseIndex> DenseIndex::open(const Container& container) {
 // The screen stands behind its checksums until then: coding the rows again takes as long as building it.
 void DenseIndex::verify() const {
     check(0, kernels_named("scalar"));
-    if (!screen_.empty() && !screen_.equals(DenseScreen::build(matrix(), squares_.data(), metric_, 0)))
+    if (!screen_.empty() && !screen_.equals(DenseScreen::build(matrix(), squares_.data(), metric_, screen_.rotation(),
+                                                               0, default_kernels())))
         throw CorruptIndex("dense: the stored screen is not that of the vectors; build the index again");
 }
 

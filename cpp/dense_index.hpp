@@ -25,8 +25,8 @@ class DenseIndex {
     Matrix matrix() const { return {vectors_.data(), rows_, dim_}; }
     Metric metric() const { return metric_; }
     std::size_t screen_bytes() const { return screen_.bytes(); }
-    std::vector<std::vector<Hit>> search(Matrix queries, std::size_t k, OnZero on_zero, ScreenUse use,
-                                         std::size_t threads, const Kernels& kernels,
+    std::vector<std::vector<Hit>> search(Matrix queries, const DenseWanted& wanted, OnZero on_zero,
+                                         ScreenUse use, std::size_t threads, const Kernels& kernels,
                                          DenseStats& stats) const;
 
     void write(ContainerWriter& writer) const;

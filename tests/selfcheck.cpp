@@ -368,7 +368,7 @@ void check_dense(const Kernels& kernels) {
         for (const std::size_t threads : {1, 3, 101, 103}) {  // from 100: by the screen
             DenseStats stats;
             const auto got =
-                index.search({queries.data(), n_queries, dim}, 50, OnZero::score_zero,
+                index.search({queries.data(), n_queries, dim}, {50}, OnZero::score_zero,
                              threads < 100 ? ScreenUse::never : screened, threads % 100, kernels, stats);
             for (std::size_t q = 0; q < n_queries; ++q) {
                 const std::vector<double> query(queries.begin() + static_cast<std::ptrdiff_t>(q * dim),
