@@ -2,6 +2,12 @@
 
 #include <cstdlib>
 
+#ifdef GNOMON_HAVE_AVX512AMX
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
 #include "error.hpp"
 
 namespace gnomon {
@@ -13,6 +19,20 @@ namespace {
             level::dense_dot_tile, level::dense_l2_tile, level::dense_screen, level::screen_limits,              \
             level::screen_take, level::screen_code, level::screen_greatest, level::mmr_step                                                             \
     }
+
+#ifdef GNOMON_HAVE_AVX512AMX
+// AMX with 8-bit integers, by cpuid (GCC 12 has no name for it), and the kernel's leave to use its registers:
+// Linux makes room for their 8 KiB in a thread's state only for a process that asked.
+bool amx_granted() {
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return false;
+    constexpr unsigned kTile = 1u << 24, kInt8 = 1u << 25;
+    if ((d & kTile) == 0 || (d & kInt8) == 0) return false;
+    constexpr long kRequest = 0x1023;  // ARCH_REQ_XCOMP_PERM
+    constexpr long kTileData = 18;     // XFEATURE_XTILEDATA
+    return syscall(SYS_arch_prctl, kRequest, kTileData) == 0;
+}
+#endif
 
 struct Level {
     Kernels kernels;
@@ -32,6 +52,9 @@ const std::vector<Level>& all_levels() {
 #ifdef GNOMON_HAVE_AVX512VNNI
         {GNOMON_TABLE(avx512vnni),
          __builtin_cpu_supports("x86-64-v4") && __builtin_cpu_supports("avx512vnni")},
+#endif
+#ifdef GNOMON_HAVE_AVX512AMX
+        {GNOMON_TABLE(avx512amx), __builtin_cpu_supports("x86-64-v4") && amx_granted()},
 #endif
     };
     return levels;

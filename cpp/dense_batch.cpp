@@ -18,6 +18,14 @@ float float_above(double value) {
 
 float float_below(double value) { return -float_above(-value); }
 
+namespace {
+
+// Above a value >= 0 without a branch: two roundings of 2^-24 against a factor of four; kTiny is added where
+// the value itself may be subnormal.
+float outward(double value) { return static_cast<float>(value) * (1.0F + 2.4e-7F); }
+
+}  // namespace
+
 bool ScreenBatch::representable(std::size_t q) const {
     const double own = queries.norm[q];
     const double most = screen.greatest_norm();
@@ -70,10 +78,10 @@ TakeBounds take_bounds(const ScreenBatch& batch, std::size_t q, std::size_t pane
     if (l2) bounds.base = static_cast<float>(-queries.square[q]);
     if (bare) return bounds;
     const double magnitude = l2 ? 2 * (own + norm) * (own + norm) : 4 * own * norm;
-    bounds.fixed = float_above(factor * (queries.residual[q] * norm + screen.slack() * own * norm) +
+    bounds.fixed = outward(factor * (queries.residual[q] * norm + screen.slack() * own * norm) +
                                kFloatSlack * magnitude + kTiny);
-    bounds.slope = float_above(factor * (own + queries.residual[q]));
-    if (extent == Extent::head) bounds.tail_slope = float_above(factor * queries.tail[q]);
+    bounds.slope = outward(factor * (own + queries.residual[q]));
+    if (extent == Extent::head) bounds.tail_slope = outward(factor * queries.tail[q]);
     return bounds;
 }
 

@@ -15,9 +15,8 @@
 
 namespace gnomon {
 
-// The value of a rank near k, but never one above: at least k of the n values reach the one returned. Exact
-// for few values; of many, those in the k-th value's of 1,024 ranges count as equal to the least of them.
-float kth_greatest(const float* values, std::size_t n, std::size_t k, std::vector<float>& scratch);
+// A threshold that at least k of the n values reach, and hardly more than k: 1 <= k <= n, none is NaN.
+float kth_greatest(const float* values, std::size_t n, std::size_t k, std::vector<std::int32_t>& keys);
 
 class Candidates {
   public:
@@ -38,12 +37,12 @@ class Candidates {
     std::uint32_t* rows_end() { return rows_.data() + size_; }
 
     // Says whether the threshold rose, or the collection gave up.
-    bool grow(std::size_t n, std::vector<float>& scratch) {
+    bool grow(std::size_t n, std::vector<std::int32_t>& scratch) {
         size_ += n;
         return size_ >= room_ && cut(scratch);
     }
 
-    bool cut(std::vector<float>& scratch) {
+    bool cut(std::vector<std::int32_t>& scratch) {
         const float before = threshold_;
         if (size_ >= k_) {
             raise(kth_greatest(lower_.data(), size_, k_, scratch));
@@ -85,6 +84,15 @@ class Candidates {
             kept += static_cast<std::size_t>(!(upper_[i] < threshold_));
         }
         size_ = kept;
+    }
+
+    // The arrays themselves, [size()]; the collection is empty afterwards.
+    void release(std::vector<std::uint32_t>& rows, std::vector<float>& upper) {
+        rows_.resize(size_);
+        upper_.resize(size_);
+        rows = std::move(rows_);
+        upper = std::move(upper_);
+        size_ = 0;
     }
 
     std::size_t size() const { return size_; }

@@ -283,20 +283,21 @@ CodedQueries::CodedQueries(Matrix queries, const double* squares, Metric metric,
         values = rotated.data();
         std::fill(factors.begin(), factors.end(), 1.0);
     }
+    std::vector<std::int8_t> line(steps * 4, 0);
     for (std::size_t q = 0; q < n; ++q) {
         norm[q] = metric == Metric::cosine ? 1.0 + 1e-12 : norm_above(squares[q]);
-        code(q, values, factors[q], queries.dim, screen, kernels);
+        code(q, values, factors[q], queries.dim, screen, line, kernels);
     }
 }
 
 void CodedQueries::code(std::size_t q, const float* values, double factor, std::size_t dim,
-                        const DenseScreen& screen, const Kernels& kernels) {
+                        const DenseScreen& screen, std::vector<std::int8_t>& line,
+                        const Kernels& kernels) {
     const Rotation& rotation = screen.rotation();
     const Coding coding{values, dim, rotation.head, rotation.tail_shift};
     const double greatest = coding.greatest(q, kernels) * factor;
     scale[q] = greatest > 0.0 ? greatest / 127.0 : 1.0;
     inverse[q] = 1.0 / scale[q];
-    std::vector<std::int8_t> line(steps * 4, 0);
     residual[q] = norm_above(coding.code(q, factor, scale[q], line.data(), kernels));
     if (!rotation.empty()) tail[q] = coding.tail_norm(q, kernels) * factor;
     std::int64_t head_sum = 0;

@@ -117,7 +117,7 @@ struct CodedQueries {
 
   private:
     void code(std::size_t q, const float* values, double factor, std::size_t dim, const DenseScreen& screen,
-              const Kernels& kernels);
+              std::vector<std::int8_t>& line, const Kernels& kernels);
 };
 
 // What a search did; sums over its queries.

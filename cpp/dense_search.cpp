@@ -31,7 +31,7 @@ struct TileSums {
 struct Worker {
     std::vector<Candidates> found;
     std::vector<double> needed;  // by query: its threshold on v.y
-    std::vector<float> scratch;
+    std::vector<std::int32_t> scratch;
 };
 
 using Thresholds = std::vector<std::atomic<float>>;  // relaxed: a late one costs time only
@@ -144,21 +144,22 @@ std::vector<float> guesses(const ScreenBatch& batch, std::size_t allowed) {
 // thread gave up, or (`guessed`) too few rows were proved to reach a guess.
 Remaining gather(const ScreenBatch& batch, std::vector<Worker>& workers, std::size_t q, std::size_t least,
                  bool& plain, bool& missed, DenseStats& stats) {
+    std::vector<std::int32_t>& scratch = workers[0].scratch;
     Candidates& all = workers[0].found[q];
     for (std::size_t worker = 1; worker < workers.size(); ++worker) all.append(workers[worker].found[q]);
     if (all.gave_up()) {
         plain = true;
         return {};
     }
-    std::vector<float> scratch;
     if (all.size() >= batch.k) all.raise(kth_greatest(all.lower(), all.size(), batch.k, scratch));
     missed = all.proved() < least;
     all.drop();
-    Remaining remaining{{all.rows(), all.rows() + all.size()}, {all.upper(), all.upper() + all.size()}};
     for (std::size_t i = 0; i < all.size(); ++i)
         stats.slack = std::max(stats.slack, static_cast<double>(all.upper()[i] - all.lower()[i]) / 2);
+    Remaining remaining;
+    all.release(remaining.rows, remaining.upper);
     if (workers.size() > 1) {  // threads took ranges in turn
-        std::vector<std::pair<std::uint32_t, float>> items(all.size());
+        std::vector<std::pair<std::uint32_t, float>> items(remaining.rows.size());
         for (std::size_t i = 0; i < items.size(); ++i) items[i] = {remaining.rows[i], remaining.upper[i]};
         std::sort(items.begin(), items.end());
         for (std::size_t i = 0; i < items.size(); ++i) {
@@ -190,7 +191,8 @@ std::vector<Outcome> search_whole(const ScreenBatch& batch, bool guess, std::siz
         first.needed.push_back(batch.representable(q) ? limit_of(batch, q, first.found[q])
                                                       : -static_cast<double>(kNoThreshold));
     }
-    std::vector<Worker> workers(threads, first);
+    std::vector<Worker> workers(threads - 1, first);
+    workers.push_back(std::move(first));
     parallel_for(threads, ranges, [&](std::size_t worker, std::size_t range) {
         const std::size_t start = range * kRangePanels;
         scan_panels(batch, start, std::min(start + kRangePanels, batch.screen.panels()), workers[worker],
@@ -222,34 +224,31 @@ std::vector<Outcome> search_whole(const ScreenBatch& batch, bool guess, std::siz
 
 }  // namespace
 
-float kth_greatest(const float* values, std::size_t n, std::size_t k, std::vector<float>& scratch) {
-    constexpr std::size_t kFew = 512;
-    constexpr std::size_t kRanges = 1024;
-    float least = values[0];
-    float most = values[0];
-    for (std::size_t i = 1; n > kFew && i < n; ++i) {
-        least = values[i] < least ? values[i] : least;
-        most = values[i] > most ? values[i] : most;
+// By bisection on what orders floats as integers do: each step is one pass of comparisons, which the compiler
+// turns into vectors; selection by exchanges is bound by mispredicted branches.
+float kth_greatest(const float* values, std::size_t n, std::size_t k, std::vector<std::int32_t>& keys) {
+    keys.resize(n);
+    std::int32_t low = std::numeric_limits<std::int32_t>::max();
+    std::int32_t high = std::numeric_limits<std::int32_t>::min();
+    for (std::size_t i = 0; i < n; ++i) {
+        const auto bits = std::bit_cast<std::int32_t>(values[i]);
+        keys[i] = bits ^ ((bits >> 31) & 0x7FFFFFFF);
+        low = std::min(low, keys[i]);
+        high = std::max(high, keys[i]);
     }
-    const float width = most - least;
-    if (n <= kFew || !(width > 0.0F) || !std::isfinite(width)) {
-        scratch.assign(values, values + n);
-        const auto last = scratch.begin() + static_cast<std::ptrdiff_t>(k) - 1;
-        std::nth_element(scratch.begin(), last, scratch.end(), std::greater<float>());
-        return *last;
+    const std::size_t enough = k + k / 64;
+    while (low < high) {
+        const auto middle = static_cast<std::int32_t>((static_cast<std::int64_t>(low) + high + 1) >> 1);
+        std::int32_t reach = 0;
+        for (std::size_t i = 0; i < n; ++i) reach += keys[i] >= middle ? 1 : 0;
+        if (static_cast<std::size_t>(reach) < k) {
+            high = middle - 1;
+        } else {
+            low = middle;
+            if (static_cast<std::size_t>(reach) <= enough) break;
+        }
     }
-    const float factor = static_cast<float>(kRanges - 1) / width;
-    std::uint32_t counts[kRanges + 1] = {};
-    const auto range_of = [=](float value) {
-        return std::min(static_cast<std::size_t>((value - least) * factor), kRanges);
-    };
-    for (std::size_t i = 0; i < n; ++i) ++counts[range_of(values[i])];
-    std::size_t range = kRanges;
-    for (std::size_t above = counts[range]; above < k; above += counts[range]) --range;
-    float found = most;
-    for (std::size_t i = 0; i < n; ++i)
-        if (range_of(values[i]) >= range && values[i] < found) found = values[i];
-    return found;
+    return std::bit_cast<float>(low ^ ((low >> 31) & 0x7FFFFFFF));
 }
 
 std::vector<std::vector<Hit>> screened_top_k(Matrix rows, const double* squares, const DenseScreen& screen,

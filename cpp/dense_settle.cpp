@@ -17,6 +17,8 @@ constexpr std::size_t kBlockBytes = 512 << 10;  // of rows that every query of a
 constexpr std::size_t kGroup = 32;              // queries that one thread takes at a time
 constexpr std::size_t kDense = 3;               // rows of a query in a block that make blocks worthwhile
 
+constexpr std::size_t kAtOnce = 64;             // roots and divisions
+
 struct Query {
     std::vector<double> values;
     const std::vector<std::uint32_t>* rows;
@@ -59,15 +61,17 @@ void collect(const ScreenBatch& batch, const Query& query, Settled& settled) {
     }
 }
 
-// The rows of greatest upper bound, k of them, ascending.
+// The k rows of greatest upper bound, and hardly more, ascending.
 std::vector<std::uint32_t> foremost(const Remaining& remaining, std::size_t k) {
-    std::vector<float> upper = remaining.upper;
-    const auto last = upper.begin() + static_cast<std::ptrdiff_t>(k) - 1;
-    std::nth_element(upper.begin(), last, upper.end(), std::greater<float>());
-    const float least = *last;
-    std::vector<std::uint32_t> rows;
-    for (std::size_t i = 0; i < remaining.rows.size(); ++i)
-        if (remaining.upper[i] >= least) rows.push_back(remaining.rows[i]);
+    std::vector<std::int32_t> keys;
+    const float least = kth_greatest(remaining.upper.data(), remaining.upper.size(), k, keys);
+    std::vector<std::uint32_t> rows(remaining.rows.size());
+    std::size_t n = 0;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+        rows[n] = remaining.rows[i];
+        n += static_cast<std::size_t>(remaining.upper[i] >= least);
+    }
+    rows.resize(n);
     return rows;
 }
 
@@ -107,13 +111,10 @@ void settle_group(const ScreenBatch& batch, std::span<const std::size_t> numbers
         if (!two_rounds) {
             remaining[g] = {};
         } else {
-            std::vector<Hit>& hits = settled[g].hits;
-            double worst = batch.wanted.min_score;
-            if (hits.size() >= k) {
-                const auto last = hits.begin() + static_cast<std::ptrdiff_t>(k) - 1;
-                std::nth_element(hits.begin(), last, hits.end(), better);
-                worst = last->score;
-            }
+            const std::vector<Hit>& hits = settled[g].hits;
+            double worst = hits.size() < k ? batch.wanted.min_score : hits[0].score;
+            for (std::size_t i = 0; hits.size() >= k && i < hits.size(); ++i)
+                worst = std::min(worst, hits[i].score);  // the worst of hardly more than k
             remaining[g].rows = others(remaining[g], first[g], worst);
             again = again || !remaining[g].rows.empty();
         }
@@ -134,8 +135,12 @@ void score_rows(const ScreenBatch& batch, std::size_t q, const double* query,
     kernel(query, batch.rows.data, rows.data(), rows.size(), batch.rows.dim, batch.rows.dim, scores);
     if (batch.metric != Metric::cosine)
         return finish_scores(batch.metric, batch.queries.square[q], nullptr, rows.size(), scores);
-    for (std::size_t i = 0; i < rows.size(); ++i)
-        finish_scores(Metric::cosine, batch.queries.square[q], batch.squares + rows[i], 1, scores + i);
+    double squares[kAtOnce];
+    for (std::size_t first = 0; first < rows.size(); first += kAtOnce) {
+        const std::size_t n = std::min(kAtOnce, rows.size() - first);
+        for (std::size_t i = 0; i < n; ++i) squares[i] = batch.squares[rows[first + i]];
+        finish_scores(Metric::cosine, batch.queries.square[q], squares, n, scores + first);
+    }
 }
 
 std::vector<Settled> settle(const ScreenBatch& batch, std::span<const std::size_t> queries,

@@ -40,7 +40,7 @@ using DenseSquare = void(const float* rows, std::size_t n, std::size_t stride, s
 //   bit r of masks[q] = acc[q * 64 + r] >= thresholds[q]
 // in 32 bits that wrap: only the result has to fit. Rows are stored as code + 128, so init[q] is -128 times
 // the like sum of the query's codes; |codes| <= 127, and steps are few enough that no result overflows
-// (dense_screen.hpp). head < steps, or head and shift are 0. A level has tiles of six queries, step by step:
+// (dense_screen.hpp). head is a multiple of 16 and below steps, or head and shift are 0. A level has tiles of six queries, step by step:
 // p(s, q) = (s * 6 + q) * 4; or of sixteen, one after the other: p(s, q) = (q * stride + s) * 4. n queries of
 // the tile are wanted; acc has room for the whole tile. A panel on a 64-byte border is read fastest.
 struct ScreenShape {
@@ -186,5 +186,23 @@ using avx512::screen_limits;
 using avx512::screen_take;
 ScreenPanel dense_screen;
 }  // namespace avx512vnni
+
+// x86-64-v4 with AVX512-VNNI and AMX-INT8, whose state the operating system has to grant: again the screen.
+namespace avx512amx {
+using avx512::bm25_add;
+using avx512::bm25_select;
+using avx512::dense_dot;
+using avx512::dense_dot_tile;
+using avx512::dense_l2;
+using avx512::dense_l2_tile;
+using avx512::dense_square;
+using avx512::mmr_step;
+using avx512::screen_code;
+using avx512::screen_greatest;
+using avx512::screen_limits;
+using avx512::screen_take;
+constexpr std::size_t tile_queries = kWideTileQueries;
+ScreenPanel dense_screen;
+}  // namespace avx512amx
 
 }  // namespace gnomon
