@@ -58,9 +58,12 @@ struct Settled {
 std::vector<Settled> settle(const ScreenBatch& batch, std::span<const std::size_t> queries,
                             std::vector<Remaining> remaining);
 
+// Where rows lie: those in a cache need no prefetch.
+enum class Reach { near, far };
+
 // The canonical scores of these rows of one query.
 void score_rows(const ScreenBatch& batch, std::size_t q, const double* query,
-                std::span<const std::uint32_t> rows, double* scores);
+                std::span<const std::uint32_t> rows, Reach reach, double* scores);
 
 // The search by heads, for few queries (dense_head.cpp). False where the bounds left too many rows: the query
 // goes on to the whole codes.

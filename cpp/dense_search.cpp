@@ -130,11 +130,9 @@ std::vector<float> guesses(const ScreenBatch& batch, std::size_t allowed) {
         const double rank = static_cast<double>(batch.k * filled) / static_cast<double>(allowed);
         const auto place = static_cast<std::size_t>(rank + 3 * std::sqrt(rank) + 4);
         if (place >= filled) return;
+        std::vector<std::int32_t> keys;
         for (std::size_t q = 0; q < n; ++q) {
-            const auto last = lower[q].begin() + static_cast<std::ptrdiff_t>(place);
-            std::nth_element(lower[q].begin(), last, lower[q].begin() + static_cast<std::ptrdiff_t>(filled),
-                             std::greater<float>());
-            guess[q0 + q] = *last;
+            guess[q0 + q] = kth_greatest(lower[q].data(), filled, place + 1, keys);
         }
     });
     return guess;
@@ -236,7 +234,7 @@ float kth_greatest(const float* values, std::size_t n, std::size_t k, std::vecto
         low = std::min(low, keys[i]);
         high = std::max(high, keys[i]);
     }
-    const std::size_t enough = k + k / 64;
+    const std::size_t enough = k + k / 16 + (k > 4 ? 1 : 0);
     while (low < high) {
         const auto middle = static_cast<std::int32_t>((static_cast<std::int64_t>(low) + high + 1) >> 1);
         std::int32_t reach = 0;

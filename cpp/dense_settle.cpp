@@ -18,6 +18,8 @@ constexpr std::size_t kGroup = 32;              // queries that one thread takes
 constexpr std::size_t kDense = 3;               // rows of a query in a block that make blocks worthwhile
 
 constexpr std::size_t kAtOnce = 64;             // roots and divisions
+constexpr std::size_t kPrefetched = 8;          // rows that are asked for while as many are scored
+constexpr std::size_t kCachedBytes = 32 << 20;  // of vectors that may lie in the last-level cache
 
 struct Query {
     std::vector<double> values;
@@ -37,7 +39,8 @@ void score_group(const ScreenBatch& batch, std::span<const std::size_t> numbers,
     const bool by_block = group.size() > 1 && total >= kDense * blocks * group.size();
     if (!by_block) {
         for (std::size_t g = 0; g < group.size(); ++g)
-            score_rows(batch, numbers[g], group[g].values.data(), *group[g].rows, group[g].scores.data());
+            score_rows(batch, numbers[g], group[g].values.data(), *group[g].rows, Reach::far,
+                       group[g].scores.data());
         return;
     }
     std::vector<std::size_t> next(group.size(), 0);
@@ -48,7 +51,8 @@ void score_group(const ScreenBatch& batch, std::span<const std::size_t> numbers,
             while (next[g] < rows.size() && rows[next[g]] < end) ++next[g];
             if (next[g] == first) continue;
             score_rows(batch, numbers[g], group[g].values.data(),
-                       std::span(rows).subspan(first, next[g] - first), group[g].scores.data() + first);
+                       std::span(rows).subspan(first, next[g] - first), Reach::near,
+                       group[g].scores.data() + first);
         }
 }
 
@@ -92,13 +96,14 @@ void settle_group(const ScreenBatch& batch, std::span<const std::size_t> numbers
                   Settled* settled) {
     const std::size_t k = batch.k;
     const std::size_t dim = batch.rows.dim;
+    const bool cached = batch.rows.rows * dim * sizeof(float) <= kCachedBytes;
     std::vector<Query> group(numbers.size());
     std::vector<std::vector<std::uint32_t>> first(numbers.size());
     for (std::size_t g = 0; g < group.size(); ++g) {
         const float* const raw = batch.raw + numbers[g] * dim;
         group[g].values.assign(raw, raw + dim);
-        // A second round costs a selection: it has to spare some rows.
-        const bool two_rounds = remaining[g].rows.size() > k + k / 4 + 16;
+        // A second round costs a selection: it has to spare rows enough.
+        const bool two_rounds = remaining[g].rows.size() > k + (cached ? k : k / 4) + 16;
         if (two_rounds) first[g] = foremost(remaining[g], k);
         group[g].rows = two_rounds ? &first[g] : &remaining[g].rows;
     }
@@ -130,16 +135,21 @@ void settle_group(const ScreenBatch& batch, std::span<const std::size_t> numbers
 }  // namespace
 
 void score_rows(const ScreenBatch& batch, std::size_t q, const double* query,
-                std::span<const std::uint32_t> rows, double* scores) {
+                std::span<const std::uint32_t> rows, Reach reach, double* scores) {
     DenseDot* const kernel = batch.metric == Metric::l2 ? batch.kernels.dense_l2 : batch.kernels.dense_dot;
-    kernel(query, batch.rows.data, rows.data(), rows.size(), batch.rows.dim, batch.rows.dim, scores);
-    if (batch.metric != Metric::cosine)
-        return finish_scores(batch.metric, batch.queries.square[q], nullptr, rows.size(), scores);
+    const bool cosine = batch.metric == Metric::cosine;
+    const std::size_t dim = batch.rows.dim;
+    const std::size_t at_once = reach == Reach::far ? kPrefetched : kAtOnce;
     double squares[kAtOnce];
-    for (std::size_t first = 0; first < rows.size(); first += kAtOnce) {
-        const std::size_t n = std::min(kAtOnce, rows.size() - first);
-        for (std::size_t i = 0; i < n; ++i) squares[i] = batch.squares[rows[first + i]];
-        finish_scores(Metric::cosine, batch.queries.square[q], squares, n, scores + first);
+    if (reach == Reach::far) prefetch_rows(batch.rows, rows.first(std::min(at_once, rows.size())));
+    for (std::size_t first = 0; first < rows.size(); first += at_once) {
+        const auto part = rows.subspan(first, std::min(at_once, rows.size() - first));
+        if (reach == Reach::far && first + at_once < rows.size())
+            prefetch_rows(batch.rows,
+                          rows.subspan(first + at_once, std::min(at_once, rows.size() - first - at_once)));
+        kernel(query, batch.rows.data, part.data(), part.size(), dim, dim, scores + first);
+        for (std::size_t i = 0; cosine && i < part.size(); ++i) squares[i] = batch.squares[part[i]];
+        finish_scores(batch.metric, batch.queries.square[q], squares, part.size(), scores + first);
     }
 }
 

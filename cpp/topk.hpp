@@ -31,22 +31,26 @@ inline void keep_best(std::vector<Hit>& hits, std::size_t k) {
     const std::size_t buckets = hits.size();
     const double top = most->score;
     const double factor = static_cast<double>(buckets) / width;
-    const auto bucket_of = [=](const Hit& hit) {
-        return std::min(static_cast<std::size_t>((top - hit.score) * factor), buckets - 1);
-    };
+    std::vector<std::uint32_t> bucket(hits.size());
     std::vector<std::uint32_t> places(buckets + 1, 0);
-    for (const Hit& hit : hits) ++places[bucket_of(hit) + 1];
+    for (std::size_t i = 0; i < hits.size(); ++i) {
+        const auto place = static_cast<std::int64_t>((top - hits[i].score) * factor);
+        bucket[i] = static_cast<std::uint32_t>(std::min(place, static_cast<std::int64_t>(buckets) - 1));
+        ++places[bucket[i] + 1];
+    }
     std::size_t used = 0;
     for (; used < buckets && places[used] < k; ++used) places[used + 1] += places[used];
     std::vector<Hit> sorted(places[used]);
-    std::vector<std::uint32_t> next(places.begin(), places.begin() + static_cast<std::ptrdiff_t>(used));
-    for (const Hit& hit : hits) {
-        const std::size_t bucket = bucket_of(hit);
-        if (bucket < used) sorted[next[bucket]++] = hit;
+    for (std::size_t i = 0; i < hits.size(); ++i)  // places[b] moves from the bucket's start to its end
+        if (bucket[i] < used) sorted[places[bucket[i]]++] = hits[i];
+    std::size_t first = 0;
+    for (std::size_t b = 0; b < used; ++b) {
+        const auto start = sorted.begin() + static_cast<std::ptrdiff_t>(first);
+        const auto end = sorted.begin() + static_cast<std::ptrdiff_t>(places[b]);
+        if (end - start == 2 && better(start[1], start[0])) std::swap(start[0], start[1]);
+        if (end - start > 2) std::sort(start, end, better);
+        first = places[b];
     }
-    for (std::size_t b = 0; b < used; ++b)
-        if (places[b + 1] - places[b] > 1)
-            std::sort(sorted.begin() + places[b], sorted.begin() + places[b + 1], better);
     sorted.resize(k);
     hits = std::move(sorted);
 }
