@@ -60,7 +60,7 @@ PanelLimits panel_limits(const ScreenBatch& batch, std::size_t panel, Extent ext
 
 QueryLimits query_limits(const ScreenBatch& batch, const double* needed, std::size_t first) {
     const CodedQueries& queries = batch.queries;
-    return {needed + first, queries.norm.data() + first, queries.residual.data() + first,
+    return {needed == nullptr ? nullptr : needed + first, queries.norm.data() + first, queries.residual.data() + first,
             queries.tail.data() + first, queries.inverse.data() + first};
 }
 
@@ -87,8 +87,9 @@ TakeBounds take_bounds(const ScreenBatch& batch, std::size_t q, std::size_t pane
 
 ScreenShape shape_of(const ScreenBatch& batch, Extent extent) {
     const DenseScreen& screen = batch.screen;
-    if (extent == Extent::head) return {0, screen.head_steps(), screen.steps(), 0};
-    return {screen.head_steps(), screen.steps(), screen.steps(), screen.rotation().shift()};
+    const bool alone = batch.queries.tiles() == 1;
+    if (extent == Extent::head) return {0, screen.head_steps(), screen.steps(), 0, alone};
+    return {screen.head_steps(), screen.steps(), screen.steps(), screen.rotation().shift(), alone};
 }
 
 }  // namespace gnomon

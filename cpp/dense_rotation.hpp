@@ -16,6 +16,9 @@ struct Rotation {
     int tail_shift = 0;         // tail codes have scales 2^-tail_shift of the head's
     double slack = 0.0;         // |v.y - (Rv).(Ry)| <= slack |v| |y|, rounding of Rv and Ry to float32 included
     std::vector<float> matrix;  // [dim, dim]; row i gives coordinate i
+    std::vector<double> wide;   // the same
+
+    void widen() { wide.assign(matrix.begin(), matrix.end()); }
 
     bool empty() const { return head == 0; }
     int shift() const { return 2 * tail_shift; }
@@ -29,15 +32,17 @@ struct Rotation {
 
 // The rotation that pays for these rows, or an empty one: few rows, few or many dims, or a spectrum so flat
 // that no head decides. Deterministic: it depends on the rows and the metric only.
-Rotation choose_rotation(Matrix rows, const double* squares, Metric metric, std::size_t threads,
+// `insist` takes the longest head where none pays. Empty then too where the dims do not allow one, or norms lie
+// beyond what rounding to float32 keeps.
+Rotation choose_rotation(Matrix rows, const double* squares, Metric metric, bool insist, std::size_t threads,
                          const Kernels& kernels);
 
 // What `slack` has to be for a matrix: measured distance from orthogonality and rounding.
 double rotation_slack(const std::vector<float>& matrix, std::size_t dim, std::size_t threads,
                       const Kernels& kernels);
 
-// rows [n, dim] times factors[i], rotated, as float32 into out [n, dim]. `wide` is the matrix in float64.
-void rotate_rows(const std::vector<double>& wide, Matrix rows, const double* factors, float* out,
+// rows [n, dim] times factors[i], rotated, as float32 into out [n, dim].
+void rotate_rows(const Rotation& rotation, Matrix rows, const double* factors, float* out,
                  const Kernels& kernels);
 
 }  // namespace gnomon

@@ -7,6 +7,10 @@
 #include <memory>
 #include <new>
 
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
+
 #include "error.hpp"
 #include "parallel.hpp"
 
@@ -30,11 +34,18 @@ double unit(Metric metric, double square) {
     return metric == Metric::cosine && square > 0.0 ? 1.0 / std::sqrt(square) : 1.0;
 }
 
-// On a border of 64 bytes, as sections of a file are: one load of the kernel then touches one cache line.
+// On a border of 64 bytes, as sections of a file are: one load of the kernel then touches one cache line. Large
+// ones on huge pages, where the system has them: a scan then misses no address translation.
 std::shared_ptr<std::uint8_t> aligned_bytes(std::size_t n) {
-    constexpr std::align_val_t kLine{64};
-    return {static_cast<std::uint8_t*>(::operator new(std::max<std::size_t>(n, 1), kLine)),
-            [](std::uint8_t* bytes) { ::operator delete(bytes, kLine); }};
+    constexpr std::size_t kHuge = std::size_t{2} << 20;
+    const std::align_val_t border{n >= 2 * kHuge ? kHuge : 64};
+    const std::shared_ptr<std::uint8_t> bytes(
+        static_cast<std::uint8_t*>(::operator new(std::max<std::size_t>(n, 1), border)),
+        [border](std::uint8_t* first) { ::operator delete(first, border); });
+#ifdef MADV_HUGEPAGE
+    if (n >= 2 * kHuge) madvise(bytes.get(), n, MADV_HUGEPAGE);
+#endif
+    return bytes;
 }
 
 struct PanelBuffers {
@@ -135,7 +146,6 @@ DenseScreen DenseScreen::build(Matrix rows, const double* squares, Metric metric
     std::vector<float> residuals(panels * kPanelRows, 0.0F);
     std::vector<float> bounds(panels * 3);
     std::vector<float> tails(rotation.empty() ? 0 : panels * (kPanelRows + 1), 0.0F);
-    const std::vector<double> wide(rotation.matrix.begin(), rotation.matrix.end());
     constexpr std::size_t kPanels = 16;
     const auto code_one = [&](std::size_t p, std::vector<float>& rotated) {
         const std::size_t first = p * kPanelRows;
@@ -145,7 +155,7 @@ DenseScreen DenseScreen::build(Matrix rows, const double* squares, Metric metric
         Coding coding{part.data, rows.dim, rotation.head, rotation.tail_shift};
         if (!rotation.empty()) {
             rotated.resize(kPanelRows * rows.dim);
-            rotate_rows(wide, part, factors, rotated.data(), kernels);
+            rotate_rows(rotation, part, factors, rotated.data(), kernels);
             std::fill_n(factors, part.rows, 1.0);
             coding.values = rotated.data();
         }
@@ -215,7 +225,8 @@ void DenseScreen::open_rotation(const Container& container, std::size_t dim) {
         !(slack.data()[0] >= 0.0 && slack.data()[0] < 1.0))
         throw CorruptIndex(container.path() + ": the rotation of the screen does not fit the vectors");
     rotation_ = {dim, shape.data()[0], static_cast<int>(shape.data()[1]), slack.data()[0],
-                 std::vector<float>(matrix.span().begin(), matrix.span().end())};
+                 std::vector<float>(matrix.span().begin(), matrix.span().end()), {}};
+    rotation_.widen();
     for (const float value : rotation_.matrix)
         if (!std::isfinite(value))
             throw CorruptIndex(container.path() + ": the rotation of the screen holds no number");
@@ -278,8 +289,7 @@ CodedQueries::CodedQueries(Matrix queries, const double* squares, Metric metric,
     const float* values = queries.data;
     if (!rotation.empty()) {
         rotated.resize(n * queries.dim);
-        const std::vector<double> wide(rotation.matrix.begin(), rotation.matrix.end());
-        rotate_rows(wide, queries, factors.data(), rotated.data(), kernels);
+        rotate_rows(rotation, queries, factors.data(), rotated.data(), kernels);
         values = rotated.data();
         std::fill(factors.begin(), factors.end(), 1.0);
     }

@@ -130,10 +130,13 @@ struct DenseStats {
     double slack = 0.0;         // the greatest distance between a candidate's bounds and their middle
 };
 
+// Whether a search starts with the heads of a rotated screen.
+enum class Heads { automatic, always, never };
+
 // As dense_top_k, by the screen.
 std::vector<std::vector<Hit>> screened_top_k(Matrix rows, const double* squares, const DenseScreen& screen,
                                              Matrix queries, const double* query_squares, Metric metric,
-                                             const DenseWanted& wanted, std::size_t threads,
+                                             const DenseWanted& wanted, Heads heads, std::size_t threads,
                                              const Kernels& kernels, DenseStats& stats);
 
 }  // namespace gnomon

@@ -19,7 +19,8 @@ constexpr std::size_t kBatchBytes = 400 << 10;  // codes of the queries that sha
 constexpr std::size_t kHeldBytes = std::size_t{256} << 20;  // for candidates of one batch
 constexpr std::size_t kGuessK = 256;     // from this k on a guess is worth its sample
 constexpr double kGuessRank = 64.0;      // rank of the guess within the sample
-constexpr std::size_t kHeadQueries = 8;  // up to so many, reading heads only pays
+constexpr std::size_t kHeadQueries = 2;  // up to so many, memory is the bound and reading heads pays
+constexpr std::size_t kHeadK = 32;
 
 // The widest tile's sums and masks.
 struct TileSums {
@@ -168,6 +169,13 @@ Remaining gather(const ScreenBatch& batch, std::vector<Worker>& workers, std::si
     return remaining;
 }
 
+// Whether reading heads pays: few queries, which memory bounds, and a k whose rows are few among all.
+bool by_heads(const DenseScreen& screen, Heads heads, std::size_t queries, std::size_t k,
+              std::size_t allowed) {
+    if (screen.rotation().empty() || heads != Heads::automatic) return heads == Heads::always;
+    return queries <= kHeadQueries && k <= kHeadK && k * 256 <= allowed;
+}
+
 enum class Outcome : std::uint8_t { done, plain, missed };
 
 // One pass over the whole codes for the batch.
@@ -251,7 +259,7 @@ float kth_greatest(const float* values, std::size_t n, std::size_t k, std::vecto
 
 std::vector<std::vector<Hit>> screened_top_k(Matrix rows, const double* squares, const DenseScreen& screen,
                                              Matrix queries, const double* query_squares, Metric metric,
-                                             const DenseWanted& wanted, std::size_t threads,
+                                             const DenseWanted& wanted, Heads heads, std::size_t threads,
                                              const Kernels& kernels, DenseStats& stats) {
     const std::size_t k = std::min(wanted.k, rows.rows);
     std::vector<std::vector<Hit>> results(queries.rows);
@@ -278,6 +286,16 @@ std::vector<std::vector<Hit>> screened_top_k(Matrix rows, const double* squares,
             const CodedQueries coded(part, own.data(), metric, screen, kernels);
             const ScreenBatch batch{screen, coded, rows, squares, raw.data(), metric, wanted, k, threads, kernels};
             std::vector<std::vector<Hit>> found(numbers.size());
+            if (guess && by_heads(screen, heads, n, k, allowed)) {
+                const std::vector<std::uint8_t> done = search_heads(batch, found, stats);
+                std::vector<std::size_t> others;
+                for (std::size_t i = 0; i < n; ++i) {
+                    if (done[i] != 0) results[numbers[i]] = std::move(found[i]);
+                    else others.push_back(numbers[i]);
+                }
+                numbers = std::move(others);
+                continue;  // to the whole codes, without a guess
+            }
             const std::vector<Outcome> outcomes = search_whole(batch, guess, allowed, found, stats);
             std::vector<std::size_t> missed;
             for (std::size_t i = 0; i < numbers.size(); ++i) {

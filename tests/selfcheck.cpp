@@ -360,10 +360,10 @@ void check_dense(const Kernels& kernels) {
     std::copy_n(rows.begin(), dim, rows.begin() + 200 * static_cast<std::ptrdiff_t>(dim));  // a tie
     std::copy_n(rows.begin(), dim, queries.begin());
     for (const Metric metric : {Metric::cosine, Metric::ip, Metric::l2}) {
-        const DenseIndex index(Column<float>::of(rows), n, dim, metric, OnZero::score_zero, ScreenUse::always,
+        const DenseIndex index(Column<float>::of(rows), n, dim, metric, OnZero::score_zero, ScreenUse::whole,
                                1, kernels);
         // Norms beyond float32 have no screen: inner products of such rows are scanned.
-        const ScreenUse screened = index.screen_bytes() == 0 ? ScreenUse::automatic : ScreenUse::always;
+        const ScreenUse screened = index.screen_bytes() == 0 ? ScreenUse::automatic : ScreenUse::whole;
         bool holds = true;
         for (const std::size_t threads : {1, 3, 101, 103}) {  // from 100: by the screen
             DenseStats stats;

@@ -45,6 +45,11 @@ static void configure(std::size_t n, std::size_t rest) noexcept {
     _tile_loadconfig(&config);
 }
 
+static void fetch(const std::uint8_t* step) noexcept {
+    for (std::size_t byte = 0; byte < kPanelRows * 4; byte += 64)
+        _mm_prefetch(reinterpret_cast<const char*>(step + byte), _MM_HINT_T1);
+}
+
 // Adds `steps` steps to the four tiles of sums.
 static void add_steps(const std::uint8_t* panel, const std::int8_t* queries, std::size_t steps,
                       std::size_t stride, bool no_rest) noexcept {
@@ -128,15 +133,12 @@ static void compare(const std::int32_t* init, const std::int32_t* thresholds, st
 
 // Sums of one query over some steps, on top of those in acc.
 static void add_one(const std::uint8_t* panel, const std::int8_t* query, std::size_t steps,
-                    std::int32_t* acc) noexcept {
+                    std::size_t ahead, std::int32_t* acc) noexcept {
     __m512i sum[4];
 #pragma GCC unroll 4
     for (int z = 0; z < 4; ++z) sum[z] = _mm512_loadu_si512(acc + z * 16);
     for (std::size_t s = 0; s < steps; ++s) {
-        _mm_prefetch(reinterpret_cast<const char*>(panel + 4096), _MM_HINT_T0);
-        _mm_prefetch(reinterpret_cast<const char*>(panel + 4160), _MM_HINT_T0);
-        _mm_prefetch(reinterpret_cast<const char*>(panel + 4224), _MM_HINT_T0);
-        _mm_prefetch(reinterpret_cast<const char*>(panel + 4288), _MM_HINT_T0);
+        if (ahead != 0) fetch(panel + ahead);
         std::int32_t word;
         __builtin_memcpy(&word, query + s * 4, 4);
         const __m512i four = _mm512_set1_epi32(word);
@@ -158,9 +160,11 @@ static void few(const std::uint8_t* panel, const std::int8_t* queries, const Scr
     for (std::size_t q = 0; q < n; ++q) {
         const std::int8_t* const query = queries + q * shape.stride * 4;
         std::int32_t* const sums = acc + q * kPanelRows;
-        add_one(panel, query, shape.head, sums);
+        const std::size_t ahead = shape.ahead && q == 0 ? shape.stride * kPanelRows * 4 : 0;
+        add_one(panel, query, shape.head, ahead, sums);
         if (shape.head != 0) shift_left(sums, 1, shape.shift);
-        add_one(panel + shape.head * kPanelRows * 4, query + shape.head * 4, shape.steps - shape.head, sums);
+        add_one(panel + shape.head * kPanelRows * 4, query + shape.head * 4, shape.steps - shape.head, ahead,
+                sums);
     }
     compare(init, thresholds, n, acc, masks);
 }
@@ -169,6 +173,8 @@ void dense_screen(const std::uint8_t* panel, const std::int8_t* queries, const S
                   const std::int32_t* init, const std::int32_t* thresholds, std::size_t n, std::int32_t* acc,
                   std::uint64_t* masks) noexcept {
     if (n < 4) return few(panel, queries, shape, init, thresholds, n, acc, masks);
+    if (shape.ahead)
+        for (std::size_t s = 0; s < shape.steps; ++s) fetch(panel + (shape.stride + s) * kPanelRows * 4);
     const std::size_t rest = (shape.steps - shape.head) % kStep;  // heads have none
     configure(n, rest);
     _tile_zero(0);

@@ -26,7 +26,7 @@ static void compare(__m512i (&sum)[kQueries][4], const std::int32_t* thresholds,
 
 // Sums start at init, or (a head was summed into acc before) at acc * 2^shift + init.
 template <int kQueries, bool kAfterHead>
-static void screen(const std::uint8_t* panel, const std::int8_t* queries, std::size_t steps, int shift,
+static void screen(const std::uint8_t* panel, const std::int8_t* queries, std::size_t steps, std::size_t ahead, int shift,
                    const std::int32_t* init, const std::int32_t* thresholds, std::int32_t* acc,
                    std::uint64_t* masks) noexcept {
     __m512i sum[kQueries][4];
@@ -46,12 +46,10 @@ static void screen(const std::uint8_t* panel, const std::int8_t* queries, std::s
         const __m512i row1 = _mm512_loadu_si512(panel + 64);
         const __m512i row2 = _mm512_loadu_si512(panel + 128);
         const __m512i row3 = _mm512_loadu_si512(panel + 192);
-        if (kQueries == 1) {  // bound by memory: the next panel lies behind this one
-            _mm_prefetch(reinterpret_cast<const char*>(panel + 4096), _MM_HINT_T0);
-            _mm_prefetch(reinterpret_cast<const char*>(panel + 4160), _MM_HINT_T0);
-            _mm_prefetch(reinterpret_cast<const char*>(panel + 4224), _MM_HINT_T0);
-            _mm_prefetch(reinterpret_cast<const char*>(panel + 4288), _MM_HINT_T0);
-        }
+        if (kQueries <= 4 && ahead != 0)  // bound by memory
+#pragma GCC unroll 4
+            for (std::size_t byte = 0; byte < kPanelRows * 4; byte += 64)
+                _mm_prefetch(reinterpret_cast<const char*>(panel + ahead + byte), _MM_HINT_T1);
         panel += kPanelRows * 4;
 #pragma GCC unroll 6
         for (int q = 0; q < kQueries; ++q) {
@@ -72,12 +70,13 @@ template <int kQueries>
 static void screen_all(const std::uint8_t* panel, const std::int8_t* queries, const ScreenShape& shape,
                        const std::int32_t* init, const std::int32_t* thresholds, std::int32_t* acc,
                        std::uint64_t* masks) noexcept {
+    const std::size_t ahead = shape.ahead ? shape.stride * kPanelRows * 4 : 0;
     if (shape.head == 0)
-        return screen<kQueries, false>(panel, queries, shape.steps, 0, init, thresholds, acc, masks);
+        return screen<kQueries, false>(panel, queries, shape.steps, ahead, 0, init, thresholds, acc, masks);
     const std::int32_t zeros[kTileQueries] = {};
-    screen<kQueries, false>(panel, queries, shape.head, 0, zeros, thresholds, acc, masks);
+    screen<kQueries, false>(panel, queries, shape.head, ahead, 0, zeros, thresholds, acc, masks);
     screen<kQueries, true>(panel + shape.head * kPanelRows * 4, queries + shape.head * kTileQueries * 4,
-                           shape.steps - shape.head, shape.shift, init, thresholds, acc, masks);
+                           shape.steps - shape.head, ahead, shape.shift, init, thresholds, acc, masks);
 }
 
 void dense_screen(const std::uint8_t* panel, const std::int8_t* queries, const ScreenShape& shape,

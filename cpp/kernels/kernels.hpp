@@ -42,10 +42,12 @@ using DenseSquare = void(const float* rows, std::size_t n, std::size_t stride, s
 // the like sum of the query's codes; |codes| <= 127, and steps are few enough that no result overflows
 // (dense_screen.hpp). head is a multiple of 16 and below steps, or head and shift are 0. A level has tiles of six queries, step by step:
 // p(s, q) = (s * 6 + q) * 4; or of sixteen, one after the other: p(s, q) = (q * stride + s) * 4. n queries of
-// the tile are wanted; acc has room for the whole tile. A panel on a 64-byte border is read fastest.
+// the tile are wanted, and acc is written for no others. A panel on a 64-byte border is read fastest.
+// `ahead`: whether the next panel, stride * 256 bytes on, should be asked for: of some use to the only tile.
 struct ScreenShape {
     std::size_t head, steps, stride;
     int shift;
+    bool ahead;
 };
 constexpr std::size_t kPanelRows = 64;
 constexpr std::size_t kTileQueries = 6;

@@ -12,7 +12,8 @@ from .analysis import Analyzer
 from .bm25 import BM25Index, bm25_scores
 from .chunking import chunk_tokens
 from .citation import citation_report
-from .dense import DenseIndex, TopK, cosine_topk
+from .dense import TopK, cosine_topk
+from .dense_index import DenseIndex
 from .fusion import reciprocal_rank_fusion
 from .mmr import mmr, mmr_vectors
 from .results import Hits
