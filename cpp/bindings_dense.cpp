@@ -92,8 +92,8 @@ std::shared_ptr<DenseIndex> make_index(const F32Array& vectors, std::string_view
 const std::uint64_t* allowed_rows(const std::optional<U64Array>& allowed, std::size_t rows) {
     if (!allowed) return nullptr;
     if (allowed->ndim() != 1 || static_cast<std::size_t>(allowed->size()) != (rows + 63) / 64)
-        throw InvalidInput("allowed must hold " + std::to_string((rows + 63) / 64) + " words, one bit for each of " +
-                           std::to_string(rows) + " rows");
+        throw InvalidInput("allowed must hold " + std::to_string((rows + 63) / 64) +
+                           " words, one bit for each of " + std::to_string(rows) + " rows");
     return allowed->data();
 }
 
@@ -108,7 +108,8 @@ py::dict stats_dict(const DenseStats& stats) {
     return did;
 }
 
-// (positions int64, scores float64, hits of each query int64, what the search did): one query after the other.
+// (positions int64, scores float64, hits of each query int64, what the search did): one query after the
+// other.
 py::tuple search(const DenseIndex& index, const F32Array& queries, std::size_t k, std::string_view on_zero,
                  std::string_view screen, std::size_t threads, std::string_view level, double min_score,
                  const std::optional<U64Array>& allowed) {
@@ -149,9 +150,8 @@ py::array vectors_of(const std::shared_ptr<DenseIndex>& index) {
         index->ensure_vectors();
     }
     const Matrix rows = index->matrix();
-    const py::capsule owner(new std::shared_ptr<DenseIndex>(index), [](void* pointer) {
-        delete static_cast<std::shared_ptr<DenseIndex>*>(pointer);
-    });
+    const py::capsule owner(new std::shared_ptr<DenseIndex>(index),
+                            [](void* pointer) { delete static_cast<std::shared_ptr<DenseIndex>*>(pointer); });
     py::array array(py::dtype::of<float>(),
                     {static_cast<py::ssize_t>(rows.rows), static_cast<py::ssize_t>(rows.dim)}, {}, rows.data,
                     owner);

@@ -8,6 +8,10 @@
 #include <unistd.h>
 #endif
 
+#if defined(GNOMON_HAVE_NEON) && defined(__linux__)
+#include <sys/auxv.h>
+#endif
+
 #include "error.hpp"
 
 namespace gnomon {
@@ -15,9 +19,10 @@ namespace {
 
 #define GNOMON_TABLE(level)                                                                                  \
     Kernels {                                                                                                \
-        #level, level::tile_queries, level::bm25_add, level::bm25_select, level::dense_dot, level::dense_l2, level::dense_square, \
-            level::dense_dot_tile, level::dense_l2_tile, level::dense_screen, level::screen_limits,              \
-            level::screen_take, level::screen_code, level::screen_greatest, level::mmr_step                                                             \
+        #level, level::tile_queries, level::bm25_add, level::bm25_select, level::dense_dot, level::dense_l2, \
+            level::dense_square, level::dense_dot_tile, level::dense_l2_tile, level::dense_screen,           \
+            level::screen_limits, level::screen_take, level::screen_code, level::screen_greatest,            \
+            level::mmr_step                                                                                  \
     }
 
 #ifdef GNOMON_HAVE_AVX512AMX
@@ -31,6 +36,16 @@ bool amx_granted() {
     constexpr long kRequest = 0x1023;  // ARCH_REQ_XCOMP_PERM
     constexpr long kTileData = 18;     // XFEATURE_XTILEDATA
     return syscall(SYS_arch_prctl, kRequest, kTileData) == 0;
+}
+#endif
+
+#ifdef GNOMON_HAVE_NEON
+bool has_dot_product() {
+#ifdef __linux__
+    return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
+#else
+    return true;  // every Apple silicon
+#endif
 }
 #endif
 
@@ -55,6 +70,9 @@ const std::vector<Level>& all_levels() {
 #endif
 #ifdef GNOMON_HAVE_AVX512AMX
         {GNOMON_TABLE(avx512amx), __builtin_cpu_supports("x86-64-v4") && amx_granted()},
+#endif
+#ifdef GNOMON_HAVE_NEON
+        {GNOMON_TABLE(neon), has_dot_product()},
 #endif
     };
     return levels;

@@ -35,8 +35,8 @@ Block block_of(const DenseWanted& wanted, std::size_t first, std::size_t last, s
     }
     for (std::size_t panel = first / 64; panel * 64 < last; ++panel)
         for (std::uint64_t word = wanted.word(panel, rows); word != 0; word &= word - 1)
-            block.ids[block.n++] = static_cast<std::uint32_t>(panel * 64) +
-                                   static_cast<std::uint32_t>(std::countr_zero(word));
+            block.ids[block.n++] =
+                static_cast<std::uint32_t>(panel * 64) + static_cast<std::uint32_t>(std::countr_zero(word));
     block.whole = block.n == last - first;
     return block;
 }
@@ -57,12 +57,14 @@ void score_block(const Group& group, const Block& block, double* scores) {
     const bool l2 = group.metric == Metric::l2;
     if (block.whole) {
         DenseTile* const tile = l2 ? group.kernels.dense_l2_tile : group.kernels.dense_dot_tile;
-        tile(group.queries.data(), group.n, group.rows.data + block.first * dim, block.n, dim, scores, kBlock);
+        tile(group.queries.data(), group.n, group.rows.data + block.first * dim, block.n, dim, scores,
+             kBlock);
         return;
     }
     DenseDot* const dot = l2 ? group.kernels.dense_l2 : group.kernels.dense_dot;
     for (std::size_t q = 0; q < group.n; ++q)
-        dot(group.queries.data() + q * dim, group.rows.data, block.ids, block.n, dim, dim, scores + q * kBlock);
+        dot(group.queries.data() + q * dim, group.rows.data, block.ids, block.n, dim, dim,
+            scores + q * kBlock);
 }
 
 // Dots to scores, and those that reach the threshold to the query's collection. A cosine takes a root and a
@@ -185,8 +187,8 @@ std::vector<std::vector<Hit>> dense_top_k(Matrix rows, const double* squares, Ma
     for (std::size_t first = 0; first < queries.rows; first += most) {
         const std::size_t n = std::min(most, queries.rows - first);
         const float* const part = queries.data + first * queries.dim;
-        const Group group{rows, squares, {part, part + n * queries.dim}, query_squares + first,
-                          n,    metric,  kernels};
+        const Group group{rows,   squares, {part, part + n * queries.dim}, query_squares + first, n,
+                          metric, kernels};
         TopK none(k);
         none.raise(wanted.min_score);
         std::vector<std::vector<TopK>> best(workers, std::vector<TopK>(n, none));

@@ -70,8 +70,8 @@ struct DenseWanted {
     }
 };
 
-// Vectors were checked when they came in, so a score is a number. This throws the CorruptIndex for one that is
-// not, which a damaged file or a writer to the caller's memory can make.
+// Vectors were checked when they came in, so a score is a number. This throws the CorruptIndex for one that
+// is not, which a damaged file or a writer to the caller's memory can make.
 [[noreturn]] void throw_not_a_number();
 
 // For each query the wanted rows, best first. `squares` belong to `rows`. Throws CorruptIndex when a score is

@@ -60,8 +60,8 @@ PanelLimits panel_limits(const ScreenBatch& batch, std::size_t panel, Extent ext
 
 QueryLimits query_limits(const ScreenBatch& batch, const double* needed, std::size_t first) {
     const CodedQueries& queries = batch.queries;
-    return {needed == nullptr ? nullptr : needed + first, queries.norm.data() + first, queries.residual.data() + first,
-            queries.tail.data() + first, queries.inverse.data() + first};
+    return {needed == nullptr ? nullptr : needed + first, queries.norm.data() + first,
+            queries.residual.data() + first, queries.tail.data() + first, queries.inverse.data() + first};
 }
 
 TakeBounds take_bounds(const ScreenBatch& batch, std::size_t q, std::size_t panel, Extent extent, bool bare) {
@@ -79,7 +79,7 @@ TakeBounds take_bounds(const ScreenBatch& batch, std::size_t q, std::size_t pane
     if (bare) return bounds;
     const double magnitude = l2 ? 2 * (own + norm) * (own + norm) : 4 * own * norm;
     bounds.fixed = outward(factor * (queries.residual[q] * norm + screen.slack() * own * norm) +
-                               kFloatSlack * magnitude + kTiny);
+                           kFloatSlack * magnitude + kTiny);
     bounds.slope = outward(factor * (own + queries.residual[q]));
     if (extent == Extent::head) bounds.tail_slope = outward(factor * queries.tail[q]);
     return bounds;

@@ -1,4 +1,5 @@
-// A batch of coded queries on its way through the screen: what the scan, the head scan and the settling share.
+// A batch of coded queries on its way through the screen: what the scan, the head scan and the settling
+// share.
 #pragma once
 #include <limits>
 #include <span>

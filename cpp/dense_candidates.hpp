@@ -21,7 +21,10 @@ float kth_greatest(const float* values, std::size_t n, std::size_t k, std::vecto
 class Candidates {
   public:
     Candidates(std::size_t k, std::size_t most, float threshold)
-        : k_(k), most_(most), room_(k > SIZE_MAX / 4 ? most : std::max(2 * k, k + 64)), threshold_(threshold) {
+        : k_(k),
+          most_(most),
+          room_(k > SIZE_MAX / 4 ? most : std::max(2 * k, k + 64)),
+          threshold_(threshold) {
         room_ = std::min(room_, most_);
         reserve(room_);
     }
@@ -59,9 +62,9 @@ class Candidates {
 
     // How many surely reach the threshold.
     std::size_t proved() const {
-        return static_cast<std::size_t>(
-            std::count_if(lower_.begin(), lower_.begin() + static_cast<std::ptrdiff_t>(size_),
-                          [this](float lower) { return lower >= threshold_; }));
+        return static_cast<std::size_t>(std::count_if(lower_.begin(),
+                                                      lower_.begin() + static_cast<std::ptrdiff_t>(size_),
+                                                      [this](float lower) { return lower >= threshold_; }));
     }
 
     void append(const Candidates& other) {

@@ -1,5 +1,6 @@
 // One or few queries by the heads of a rotated screen, which are a third of the codes or less:
-//   1. sums over the heads of all rows, kept; the best of them by these sums alone are scored: their k-th best
+//   1. sums over the heads of all rows, kept; the best of them by these sums alone are scored: their k-th
+//   best
 //      score is a lower bound of the answer's, near to it since heads hold most of every dot;
 //   2. a second look at the kept sums leaves the rows whose upper bound (dense_screen.hpp) reaches it;
 //   3. those are scored, greatest upper bound first, until the next cannot reach the k-th best.
@@ -48,7 +49,8 @@ class HeadSearch {
             for (std::size_t q0 = 0, tile = 0; q0 < n; q0 += batch_.queries.tile_queries, ++tile) {
                 const std::size_t count = std::min(batch_.queries.tile_queries, n - q0);
                 std::int32_t* const sums = sums_of(panel) + q0 * kPanelRows;
-                batch_.kernels.screen_limits(share, query_limits(batch_, part.needed.data(), q0), count, limits);
+                batch_.kernels.screen_limits(share, query_limits(batch_, part.needed.data(), q0), count,
+                                             limits);
                 batch_.kernels.dense_screen(batch_.screen.panel(panel), batch_.queries.tile(tile),
                                             shape_of(batch_, Extent::head),
                                             batch_.queries.init_head.data() + q0, limits, count, sums, masks);

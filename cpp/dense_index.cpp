@@ -31,8 +31,8 @@ void DenseIndex::build_screen(ScreenUse with_screen, std::size_t threads, const 
     if (!insist && (with_screen == ScreenUse::never || !DenseScreen::worthwhile(rows_, dim_))) return;
     Rotation rotation;
     if (with_screen != ScreenUse::whole)
-        rotation = choose_rotation(matrix(), squares_.data(), metric_, with_screen == ScreenUse::heads, threads,
-                                   kernels);
+        rotation = choose_rotation(matrix(), squares_.data(), metric_, with_screen == ScreenUse::heads,
+                                   threads, kernels);
     screen_ = DenseScreen::build(matrix(), squares_.data(), metric_, rotation, threads, kernels);
 }
 
@@ -51,9 +51,11 @@ std::vector<std::vector<Hit>> DenseIndex::search(Matrix queries, const DenseWant
             "empty, or its vectors are too near the end of float32; use screen='auto'");
     if (use == ScreenUse::heads && (screen_.empty() || screen_.rotation().empty()))
         throw InvalidInput(
-            "screen 'head' was asked for, but this index has none: heads are made for 128 to 1,024 dimensions "
+            "screen 'head' was asked for, but this index has none: heads are made for 128 to 1,024 "
+            "dimensions "
             "when screen='head' is given to build(), or where 'auto' finds that they pay; use screen='auto'");
-    // Settling k rows and more costs as much as scanning some times as many, in batches that share a pass more.
+    // Settling k rows and more costs as much as scanning some times as many, in batches that share a pass
+    // more.
     const std::size_t share = queries.rows < kTileQueries ? 3 : 8;
     const bool screened = use == ScreenUse::automatic ? wanted.k <= rows_ / share : use != ScreenUse::never;
     if (screened && !screen_.empty()) {
@@ -122,8 +124,8 @@ std::shared_ptr<const DenseIndex> DenseIndex::open(const Container& container) {
 // The screen stands behind its checksums until then: coding the rows again takes as long as building it.
 void DenseIndex::verify() const {
     check(0, kernels_named("scalar"));
-    if (!screen_.empty() && !screen_.equals(DenseScreen::build(matrix(), squares_.data(), metric_, screen_.rotation(),
-                                                               0, default_kernels())))
+    if (!screen_.empty() && !screen_.equals(DenseScreen::build(matrix(), squares_.data(), metric_,
+                                                               screen_.rotation(), 0, default_kernels())))
         throw CorruptIndex("dense: the stored screen is not that of the vectors; build the index again");
 }
 

@@ -19,8 +19,8 @@ ScreenUse screen_use_named(std::string_view name);
 
 class DenseIndex {
   public:
-    // with_screen: `automatic` builds one where it is worthwhile, with a rotation where that is; `whole` insists
-    // on one without, `heads` on one with a rotation.
+    // with_screen: `automatic` builds one where it is worthwhile, with a rotation where that is; `whole`
+    // insists on one without, `heads` on one with a rotation.
     DenseIndex(Column<float> vectors, std::size_t rows, std::size_t dim, Metric metric, OnZero on_zero,
                ScreenUse with_screen, std::size_t threads, const Kernels& kernels);
 

@@ -169,7 +169,8 @@ struct Projected {
 };
 
 // The share of rows that a head of this length leaves at typical thresholds of sampled queries.
-double survivors(const Projected& sample, const std::vector<double>& thresholds, Metric metric, std::size_t head) {
+double survivors(const Projected& sample, const std::vector<double>& thresholds, Metric metric,
+                 std::size_t head) {
     constexpr double kCodes = 0.012;  // what int8 codes add to the bound
     std::vector<double> tails(sample.n);
     std::vector<double> norms(sample.n);
@@ -211,8 +212,8 @@ std::size_t choose_head(const Projected& sample, const std::vector<double>& thre
     return chosen;
 }
 
-// What the k-th best score of a search may be, k about ten: that of evenly sampled rows as queries at rank 64,
-// since a row lies nearer to its neighbours than a query does.
+// What the k-th best score of a search may be, k about ten: that of evenly sampled rows as queries at rank
+// 64, since a row lies nearer to its neighbours than a query does.
 std::vector<double> typical_thresholds(Matrix rows, const double* squares, Metric metric, std::size_t threads,
                                        const Kernels& kernels) {
     const std::size_t spacing = kSample / kQueries;
@@ -223,8 +224,8 @@ std::vector<double> typical_thresholds(Matrix rows, const double* squares, Metri
         std::copy_n(rows.data + row * rows.dim, rows.dim, &queries[i * rows.dim]);
         own[i] = squares[row];
     }
-    const auto best = dense_top_k(rows, squares, {queries.data(), kQueries, rows.dim}, own.data(), metric, {64},
-                                  threads, kernels);
+    const auto best = dense_top_k(rows, squares, {queries.data(), kQueries, rows.dim}, own.data(), metric,
+                                  {64}, threads, kernels);
     std::vector<double> thresholds(kQueries);
     for (std::size_t i = 0; i < kQueries; ++i) thresholds[i] = best[i].back().score;
     return thresholds;
@@ -232,9 +233,8 @@ std::vector<double> typical_thresholds(Matrix rows, const double* squares, Metri
 
 bool representable(Matrix rows, const double* squares, Metric metric) {
     if (metric == Metric::cosine) return true;
-    return std::all_of(squares, squares + rows.rows, [](double square) {
-        return square == 0.0 || (square > 1e-28 && square < 1e34);
-    });
+    return std::all_of(squares, squares + rows.rows,
+                       [](double square) { return square == 0.0 || (square > 1e-28 && square < 1e34); });
 }
 
 // Random rotations inside head and tail.
@@ -273,7 +273,8 @@ int tail_shift_of(const Wide& turned, std::size_t n, std::size_t dim, std::size_
 Rotation choose_rotation(Matrix rows, const double* squares, Metric metric, bool insist, std::size_t threads,
                          const Kernels& kernels) {
     const std::size_t dim = rows.dim;
-    if ((rows.rows < kLeastRows && !insist) || rows.rows == 0 || dim < kLeastDim || dim > kMostDim || !representable(rows, squares, metric))
+    if ((rows.rows < kLeastRows && !insist) || rows.rows == 0 || dim < kLeastDim || dim > kMostDim ||
+        !representable(rows, squares, metric))
         return {};
     const std::size_t n = std::min(kSample, rows.rows);
     const Narrow sample = sampled(rows, squares, metric, n);

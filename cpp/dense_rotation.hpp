@@ -12,9 +12,9 @@ namespace gnomon {
 
 struct Rotation {
     std::size_t dim = 0;
-    std::size_t head = 0;       // dims, a multiple of 64; 0: no rotation
-    int tail_shift = 0;         // tail codes have scales 2^-tail_shift of the head's
-    double slack = 0.0;         // |v.y - (Rv).(Ry)| <= slack |v| |y|, rounding of Rv and Ry to float32 included
+    std::size_t head = 0;  // dims, a multiple of 64; 0: no rotation
+    int tail_shift = 0;    // tail codes have scales 2^-tail_shift of the head's
+    double slack = 0.0;    // |v.y - (Rv).(Ry)| <= slack |v| |y|, rounding of Rv and Ry to float32 included
     std::vector<float> matrix;  // [dim, dim]; row i gives coordinate i
     std::vector<double> wide;   // the same
 
@@ -32,8 +32,8 @@ struct Rotation {
 
 // The rotation that pays for these rows, or an empty one: few rows, few or many dims, or a spectrum so flat
 // that no head decides. Deterministic: it depends on the rows and the metric only.
-// `insist` takes the longest head where none pays. Empty then too where the dims do not allow one, or norms lie
-// beyond what rounding to float32 keeps.
+// `insist` takes the longest head where none pays. Empty then too where the dims do not allow one, or norms
+// lie beyond what rounding to float32 keeps.
 Rotation choose_rotation(Matrix rows, const double* squares, Metric metric, bool insist, std::size_t threads,
                          const Kernels& kernels);
 

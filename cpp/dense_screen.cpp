@@ -34,8 +34,8 @@ double unit(Metric metric, double square) {
     return metric == Metric::cosine && square > 0.0 ? 1.0 / std::sqrt(square) : 1.0;
 }
 
-// On a border of 64 bytes, as sections of a file are: one load of the kernel then touches one cache line. Large
-// ones on huge pages, where the system has them: a scan then misses no address translation.
+// On a border of 64 bytes, as sections of a file are: one load of the kernel then touches one cache line.
+// Large ones on huge pages, where the system has them: a scan then misses no address translation.
 std::shared_ptr<std::uint8_t> aligned_bytes(std::size_t n) {
     constexpr std::size_t kHuge = std::size_t{2} << 20;
     const std::align_val_t border{n >= 2 * kHuge ? kHuge : 64};
@@ -224,8 +224,12 @@ void DenseScreen::open_rotation(const Container& container, std::size_t dim) {
         !Rotation::fits(dim, shape.data()[0], shape.data()[1]) ||
         !(slack.data()[0] >= 0.0 && slack.data()[0] < 1.0))
         throw CorruptIndex(container.path() + ": the rotation of the screen does not fit the vectors");
-    rotation_ = {dim, shape.data()[0], static_cast<int>(shape.data()[1]), slack.data()[0],
-                 std::vector<float>(matrix.span().begin(), matrix.span().end()), {}};
+    rotation_ = {dim,
+                 shape.data()[0],
+                 static_cast<int>(shape.data()[1]),
+                 slack.data()[0],
+                 std::vector<float>(matrix.span().begin(), matrix.span().end()),
+                 {}};
     rotation_.widen();
     for (const float value : rotation_.matrix)
         if (!std::isfinite(value))
@@ -264,8 +268,9 @@ bool DenseScreen::equals(const DenseScreen& other) const {
     };
     return steps_ == other.steps_ && rotation_.matrix == other.rotation_.matrix &&
            rotation_.head == other.rotation_.head && rotation_.tail_shift == other.rotation_.tail_shift &&
-           rotation_.slack == other.rotation_.slack && same(tails_, other.tails_) && same(codes_, other.codes_) && same(scales_, other.scales_) &&
-           same(residuals_, other.residuals_) && same(bounds_, other.bounds_);
+           rotation_.slack == other.rotation_.slack && same(tails_, other.tails_) &&
+           same(codes_, other.codes_) && same(scales_, other.scales_) && same(residuals_, other.residuals_) &&
+           same(bounds_, other.bounds_);
 }
 
 CodedQueries::CodedQueries(Matrix queries, const double* squares, Metric metric, const DenseScreen& screen,
@@ -301,8 +306,7 @@ CodedQueries::CodedQueries(Matrix queries, const double* squares, Metric metric,
 }
 
 void CodedQueries::code(std::size_t q, const float* values, double factor, std::size_t dim,
-                        const DenseScreen& screen, std::vector<std::int8_t>& line,
-                        const Kernels& kernels) {
+                        const DenseScreen& screen, std::vector<std::int8_t>& line, const Kernels& kernels) {
     const Rotation& rotation = screen.rotation();
     const Coding coding{values, dim, rotation.head, rotation.tail_shift};
     const double greatest = coding.greatest(q, kernels) * factor;

@@ -75,7 +75,8 @@ class DenseScreen {
     double greatest_norm() const { return most_; }  // over all panels
 
     // Sections "screen.codes" u8, "screen.scales", "screen.residuals", "screen.bounds" f32; with a rotation
-    // "screen.rotation", "screen.tails" f32, "screen.slack" f64 and "screen.shape" u64 {head, tail shift} too.
+    // "screen.rotation", "screen.tails" f32, "screen.slack" f64 and "screen.shape" u64 {head, tail shift}
+    // too.
     void write(ContainerWriter& writer) const;
     static DenseScreen open(const Container& container, std::size_t rows, std::size_t dim);
     void ensure_all() const;

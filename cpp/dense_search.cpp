@@ -1,8 +1,9 @@
 // Screen, then settle: the search of dense_screen.hpp.
 //
-// A large k starts from a guess: the score of the right rank among sampled panels, a little lower. Were it too
-// high, fewer than k rows would be proved to reach it; that is seen at the end, and the query is screened
-// again without it. A guess that holds spares most of the candidates that a threshold on its way up lets pass.
+// A large k starts from a guess: the score of the right rank among sampled panels, a little lower. Were it
+// too high, fewer than k rows would be proved to reach it; that is seen at the end, and the query is screened
+// again without it. A guess that holds spares most of the candidates that a threshold on its way up lets
+// pass.
 #include <algorithm>
 #include <atomic>
 #include <bit>
@@ -17,8 +18,8 @@ namespace {
 constexpr std::size_t kRangePanels = 64;        // panels that one thread takes at a time: 4,096 rows
 constexpr std::size_t kBatchBytes = 400 << 10;  // codes of the queries that share a pass: they stay in L2
 constexpr std::size_t kHeldBytes = std::size_t{256} << 20;  // for candidates of one batch
-constexpr std::size_t kGuessK = 256;     // from this k on a guess is worth its sample
-constexpr double kGuessRank = 64.0;      // rank of the guess within the sample
+constexpr std::size_t kGuessK = 256;                        // from this k on a guess is worth its sample
+constexpr double kGuessRank = 64.0;                         // rank of the guess within the sample
 constexpr std::size_t kHeadQueries = 2;  // up to so many, memory is the bound and reading heads pays
 constexpr std::size_t kHeadK = 32;
 
@@ -57,12 +58,11 @@ void publish(std::atomic<float>& best, float threshold) {
 void take(const ScreenBatch& batch, std::size_t q, std::size_t panel, std::uint64_t mask,
           const std::int32_t* sums, Worker& worker, Thresholds& thresholds) {
     Candidates& found = worker.found[q];
-    const double* const squares =
-        batch.metric == Metric::l2 ? batch.squares + panel * kPanelRows : nullptr;
+    const double* const squares = batch.metric == Metric::l2 ? batch.squares + panel * kPanelRows : nullptr;
     const std::size_t n = batch.kernels.screen_take(
-        sums, mask, take_bounds(batch, q, panel, Extent::whole, false), batch.screen.residuals(panel), nullptr,
-        squares, static_cast<std::uint32_t>(panel * kPanelRows), found.lower_end(), found.upper_end(),
-        found.rows_end());
+        sums, mask, take_bounds(batch, q, panel, Extent::whole, false), batch.screen.residuals(panel),
+        nullptr, squares, static_cast<std::uint32_t>(panel * kPanelRows), found.lower_end(),
+        found.upper_end(), found.rows_end());
     if (!found.grow(n, worker.scratch)) return;
     worker.needed[q] = limit_of(batch, q, found);
     publish(thresholds[q], found.threshold());
@@ -103,7 +103,8 @@ std::vector<float> guesses(const ScreenBatch& batch, std::size_t allowed) {
     if (batch.k < kGuessK || batch.k * 2 > allowed) return guess;
     const double share = 2 * kGuessRank / static_cast<double>(batch.k);  // of the rows to sample
     const std::size_t panels = batch.screen.panels();
-    const auto wanted = static_cast<std::size_t>(std::ceil(static_cast<double>(panels) * std::min(share, 1.0)));
+    const auto wanted =
+        static_cast<std::size_t>(std::ceil(static_cast<double>(panels) * std::min(share, 1.0)));
     if (share > 0.5 || wanted < 4) return guess;
     const std::size_t width = batch.queries.tile_queries;
     parallel_for(thread_count(batch.threads), batch.queries.tiles(), [&](std::size_t, std::size_t tile) {
@@ -184,8 +185,8 @@ std::vector<Outcome> search_whole(const ScreenBatch& batch, bool guess, std::siz
     const std::size_t n = batch.n();
     const std::size_t ranges = (batch.screen.panels() + kRangePanels - 1) / kRangePanels;
     const std::size_t threads = std::min(thread_count(batch.threads), ranges);
-    const std::size_t most = std::max(batch.k > batch.rows.rows / 16 ? batch.rows.rows : 8 * batch.k + 1024,
-                                      batch.rows.rows / 8);
+    const std::size_t most =
+        std::max(batch.k > batch.rows.rows / 16 ? batch.rows.rows : 8 * batch.k + 1024, batch.rows.rows / 8);
     const float floor = float_below(batch.wanted.min_score);
     const std::vector<float> guessed = guess ? guesses(batch, allowed) : std::vector<float>(n, kNoThreshold);
     Worker first;
@@ -284,14 +285,17 @@ std::vector<std::vector<Hit>> screened_top_k(Matrix rows, const double* squares,
             }
             const Matrix part{raw.data(), numbers.size(), queries.dim};
             const CodedQueries coded(part, own.data(), metric, screen, kernels);
-            const ScreenBatch batch{screen, coded, rows, squares, raw.data(), metric, wanted, k, threads, kernels};
+            const ScreenBatch batch{screen, coded,  rows, squares, raw.data(),
+                                    metric, wanted, k,    threads, kernels};
             std::vector<std::vector<Hit>> found(numbers.size());
             if (guess && by_heads(screen, heads, n, k, allowed)) {
                 const std::vector<std::uint8_t> done = search_heads(batch, found, stats);
                 std::vector<std::size_t> others;
                 for (std::size_t i = 0; i < n; ++i) {
-                    if (done[i] != 0) results[numbers[i]] = std::move(found[i]);
-                    else others.push_back(numbers[i]);
+                    if (done[i] != 0)
+                        results[numbers[i]] = std::move(found[i]);
+                    else
+                        others.push_back(numbers[i]);
                 }
                 numbers = std::move(others);
                 continue;  // to the whole codes, without a guess

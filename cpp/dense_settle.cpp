@@ -87,7 +87,8 @@ std::vector<std::uint32_t> others(const Remaining& remaining, const std::vector<
     for (std::size_t i = 0; i < remaining.rows.size(); ++i) {
         while (next != done.end() && *next < remaining.rows[i]) ++next;
         const bool was_done = next != done.end() && *next == remaining.rows[i];
-        if (!was_done && !(static_cast<double>(remaining.upper[i]) < worst)) rows.push_back(remaining.rows[i]);
+        if (!was_done && !(static_cast<double>(remaining.upper[i]) < worst))
+            rows.push_back(remaining.rows[i]);
     }
     return rows;
 }

@@ -1,6 +1,8 @@
 // The core checks itself without Python: every kernel of every usable level, and the engines above them,
 // against loops written out here, bit for bit. It runs where Python does not: cross-compiled for aarch64, and
 // on an emulated CPU without AVX. Prints one line a check; the exit code is 0 when all hold.
+#include "selfcheck.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -463,6 +465,7 @@ int run(const std::string& folder) {
         check_bm25_kernels(kernels);
         check_mmr(kernels);
         check_dense(kernels);
+        check_dense_screen(kernels, check);
     }
     check_bm25_index(folder);
     std::printf("selfcheck: %d checks, %d failed\n", checks, failures);

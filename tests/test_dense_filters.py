@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import strategies
 from gnomon.reference import dense as reference
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 METRICS = ("cosine", "ip", "l2")
@@ -29,6 +29,7 @@ def expected(
 
 
 @pytest.mark.parametrize("metric", METRICS)
+@settings(max_examples=60)
 @given(data=st.data(), case=strategies.dense_cases())
 def test_filters_and_ranges(
     level: str, metric: str, data: st.DataObject, case: strategies.DenseCase

@@ -1,5 +1,5 @@
-// Bounds and codes of the screen, x86-64-v3: the loops of screen_bounds.hpp with this level's flags; coding is
-// written out, since the compiler leaves its eight lanes scalar.
+// Bounds and codes of the screen, x86-64-v3: the loops of screen_bounds.hpp with this level's flags; coding
+// is written out, since the compiler leaves its eight lanes scalar.
 #include <immintrin.h>
 
 #include "screen_bounds.hpp"

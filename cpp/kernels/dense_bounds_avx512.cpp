@@ -30,17 +30,18 @@ std::size_t screen_take(const std::int32_t* acc, std::uint64_t mask, const TakeB
         __m512 middle =
             _mm512_add_ps(_mm512_mul_ps(_mm512_set1_ps(bounds.scale), sums), _mm512_set1_ps(bounds.base));
         if (squares != nullptr) middle = _mm512_sub_ps(middle, narrow(squares + r));
-        __m512 width = _mm512_add_ps(
-            _mm512_set1_ps(bounds.fixed),
-            _mm512_mul_ps(_mm512_set1_ps(bounds.slope), _mm512_loadu_ps(residuals + r)));
+        __m512 width =
+            _mm512_add_ps(_mm512_set1_ps(bounds.fixed),
+                          _mm512_mul_ps(_mm512_set1_ps(bounds.slope), _mm512_loadu_ps(residuals + r)));
         if (tails != nullptr)
             width = _mm512_add_ps(
                 width, _mm512_mul_ps(_mm512_set1_ps(bounds.tail_slope), _mm512_loadu_ps(tails + r)));
         // max and min give their second operand for NaN.
-        const __m512 low = _mm512_maskz_max_ps(0xFFFF, _mm512_sub_ps(middle, width), _mm512_set1_ps(-__builtin_inff()));
+        const __m512 low =
+            _mm512_maskz_max_ps(0xFFFF, _mm512_sub_ps(middle, width), _mm512_set1_ps(-__builtin_inff()));
         const __m512 high = _mm512_maskz_min_ps(0xFFFF, _mm512_add_ps(middle, width), infinity);
-        const __m512i places =
-            _mm512_add_epi32(_mm512_set1_epi32(static_cast<int>(first_row + static_cast<std::uint32_t>(r))), lanes);
+        const __m512i places = _mm512_add_epi32(
+            _mm512_set1_epi32(static_cast<int>(first_row + static_cast<std::uint32_t>(r))), lanes);
         _mm512_storeu_ps(lower + n, _mm512_maskz_compress_ps(wanted, low));
         _mm512_storeu_ps(upper + n, _mm512_maskz_compress_ps(wanted, high));
         _mm512_storeu_si512(rows + n, _mm512_maskz_compress_epi32(wanted, places));

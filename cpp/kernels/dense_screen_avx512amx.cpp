@@ -110,8 +110,8 @@ static void load(const std::int32_t* acc) noexcept {
 
 static void shift_left(std::int32_t* acc, std::size_t n, int shift) noexcept {
     for (std::size_t i = 0; i < n * kPanelRows; i += 16)
-        _mm512_storeu_si512(acc + i, _mm512_maskz_sll_epi32(0xFFFF, _mm512_loadu_si512(acc + i),
-                                                            _mm_cvtsi32_si128(shift)));
+        _mm512_storeu_si512(
+            acc + i, _mm512_maskz_sll_epi32(0xFFFF, _mm512_loadu_si512(acc + i), _mm_cvtsi32_si128(shift)));
 }
 
 static void compare(const std::int32_t* init, const std::int32_t* thresholds, std::size_t n,
@@ -132,8 +132,8 @@ static void compare(const std::int32_t* init, const std::int32_t* thresholds, st
 }
 
 // Sums of one query over some steps, on top of those in acc.
-static void add_one(const std::uint8_t* panel, const std::int8_t* query, std::size_t steps,
-                    std::size_t ahead, std::int32_t* acc) noexcept {
+static void add_one(const std::uint8_t* panel, const std::int8_t* query, std::size_t steps, std::size_t ahead,
+                    std::int32_t* acc) noexcept {
     __m512i sum[4];
 #pragma GCC unroll 4
     for (int z = 0; z < 4; ++z) sum[z] = _mm512_loadu_si512(acc + z * 16);
@@ -155,8 +155,7 @@ static void add_one(const std::uint8_t* panel, const std::int8_t* query, std::si
 static void few(const std::uint8_t* panel, const std::int8_t* queries, const ScreenShape& shape,
                 const std::int32_t* init, const std::int32_t* thresholds, std::size_t n, std::int32_t* acc,
                 std::uint64_t* masks) noexcept {
-    for (std::size_t i = 0; i < n * kPanelRows; i += 16)
-        _mm512_storeu_si512(acc + i, _mm512_setzero_si512());
+    for (std::size_t i = 0; i < n * kPanelRows; i += 16) _mm512_storeu_si512(acc + i, _mm512_setzero_si512());
     for (std::size_t q = 0; q < n; ++q) {
         const std::int8_t* const query = queries + q * shape.stride * 4;
         std::int32_t* const sums = acc + q * kPanelRows;

@@ -26,9 +26,9 @@ static void compare(__m512i (&sum)[kQueries][4], const std::int32_t* thresholds,
 
 // Sums start at init, or (a head was summed into acc before) at acc * 2^shift + init.
 template <int kQueries, bool kAfterHead>
-static void screen(const std::uint8_t* panel, const std::int8_t* queries, std::size_t steps, std::size_t ahead, int shift,
-                   const std::int32_t* init, const std::int32_t* thresholds, std::int32_t* acc,
-                   std::uint64_t* masks) noexcept {
+static void screen(const std::uint8_t* panel, const std::int8_t* queries, std::size_t steps,
+                   std::size_t ahead, int shift, const std::int32_t* init, const std::int32_t* thresholds,
+                   std::int32_t* acc, std::uint64_t* masks) noexcept {
     __m512i sum[kQueries][4];
 #pragma GCC unroll 6
     for (int q = 0; q < kQueries; ++q)
@@ -38,8 +38,8 @@ static void screen(const std::uint8_t* panel, const std::int8_t* queries, std::s
             if (!kAfterHead) continue;
             const __m512i head = _mm512_loadu_si512(acc + static_cast<std::size_t>(q) * kPanelRows +
                                                     static_cast<std::size_t>(z) * 16);
-            sum[q][z] = _mm512_add_epi32(
-                sum[q][z], _mm512_maskz_sll_epi32(0xFFFF, head, _mm_cvtsi32_si128(shift)));
+            sum[q][z] =
+                _mm512_add_epi32(sum[q][z], _mm512_maskz_sll_epi32(0xFFFF, head, _mm_cvtsi32_si128(shift)));
         }
     for (std::size_t s = 0; s < steps; ++s) {
         const __m512i row0 = _mm512_loadu_si512(panel);

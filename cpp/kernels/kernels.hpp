@@ -34,16 +34,18 @@ using DenseL2 = DenseDot;
 using DenseSquare = void(const float* rows, std::size_t n, std::size_t stride, std::size_t dim,
                          double* out) noexcept;
 
-// Dense screen: integer dots of one panel of 64 coded rows with a tile of coded queries, equal on every level.
+// Dense screen: integer dots of one panel of 64 coded rows with a tile of coded queries, equal on every
+// level.
 //   dot(s, q, r)    = sum over j < 4 of panel[(s * 64 + r) * 4 + j] * queries[p(s, q) + j]
 //   acc[q * 64 + r] = init[q] + (sum of dot over s < head) * 2^shift + sum of dot over head <= s < steps
 //   bit r of masks[q] = acc[q * 64 + r] >= thresholds[q]
 // in 32 bits that wrap: only the result has to fit. Rows are stored as code + 128, so init[q] is -128 times
 // the like sum of the query's codes; |codes| <= 127, and steps are few enough that no result overflows
-// (dense_screen.hpp). head is a multiple of 16 and below steps, or head and shift are 0. A level has tiles of six queries, step by step:
-// p(s, q) = (s * 6 + q) * 4; or of sixteen, one after the other: p(s, q) = (q * stride + s) * 4. n queries of
-// the tile are wanted, and acc is written for no others. A panel on a 64-byte border is read fastest.
-// `ahead`: whether the next panel, stride * 256 bytes on, should be asked for: of some use to the only tile.
+// (dense_screen.hpp). head is a multiple of 16 and below steps, or head and shift are 0. A level has tiles of
+// six queries, step by step: p(s, q) = (s * 6 + q) * 4; or of sixteen, one after the other: p(s, q) = (q *
+// stride + s) * 4. n queries of the tile are wanted, and acc is written for no others. A panel on a 64-byte
+// border is read fastest. `ahead`: whether the next panel, stride * 256 bytes on, should be asked for: of
+// some use to the only tile.
 struct ScreenShape {
     std::size_t head, steps, stride;
     int shift;
@@ -56,9 +58,10 @@ using ScreenPanel = void(const std::uint8_t* panel, const std::int8_t* queries, 
                          const std::int32_t* init, const std::int32_t* thresholds, std::size_t n,
                          std::int32_t* acc, std::uint64_t* masks) noexcept;
 
-// Dense screen, what surrounds the sums. A panel's share of the bounds, and for each query q the arrays' (what
-// they mean: dense_screen.hpp):
-//   limits[q] = nearest((needed[q] + panel.offset - norm[q] * panel.per_norm - residual[q] * panel.per_residual
+// Dense screen, what surrounds the sums. A panel's share of the bounds, and for each query q the arrays'
+// (what they mean: dense_screen.hpp):
+//   limits[q] = nearest((needed[q] + panel.offset - norm[q] * panel.per_norm - residual[q] *
+//   panel.per_residual
 //                        - tail[q] * panel.per_tail) * panel.inverse * inverse[q]) - 1,
 // clamped to +-2147483000, the least where that is no number. Each operation is rounded; no FMA.
 struct PanelLimits {
@@ -73,8 +76,8 @@ using ScreenLimits = void(const PanelLimits& panel, const QueryLimits& queries, 
 // For each set bit r of mask, ascending, in float32, each operation rounded:
 //   middle = scale * acc[r] + base - squares[r] (nothing subtracted where squares is null)
 //   width  = fixed + slope * residuals[r] + tail_slope * tails[r] (no last term where tails is null)
-// writes middle - width (-inf for NaN), middle + width (+inf for NaN) and first_row + r; returns how many. The
-// three outputs have room for kPanelRows + 16 entries each.
+// writes middle - width (-inf for NaN), middle + width (+inf for NaN) and first_row + r; returns how many.
+// The three outputs have room for kPanelRows + 16 entries each.
 struct TakeBounds {
     float scale, base, fixed, slope, tail_slope;
 };
@@ -84,15 +87,16 @@ using ScreenTake = std::size_t(const std::int32_t* acc, std::uint64_t mask, cons
                                std::uint32_t* rows) noexcept;
 
 // Codes one vector: codes[d] = round(y / scale), ties to even, in [-127, 127] for y = x[d] * factor, where
-// inverse is 1 / scale, rounded; returns the sum of (y - scale * code)^2 in eight lanes as DenseDot adds them.
+// inverse is 1 / scale, rounded; returns the sum of (y - scale * code)^2 in eight lanes as DenseDot adds
+// them.
 using ScreenCode = double(const float* x, std::size_t dim, double factor, double scale, double inverse,
                           std::int8_t* codes) noexcept;
 
 // The greatest |x[d]|, 0 without any; infinite or NaN only if one is.
 using ScreenGreatest = float(const float* x, std::size_t dim) noexcept;
 
-// A block of canonical dots (or sums of squared differences): out[q * out_stride + r] as DenseDot gives it for
-// queries[q * dim ...] and row r.
+// A block of canonical dots (or sums of squared differences): out[q * out_stride + r] as DenseDot gives it
+// for queries[q * dim ...] and row r.
 using DenseTile = void(const double* queries, std::size_t n_queries, const float* rows, std::size_t n_rows,
                        std::size_t dim, double* out, std::size_t out_stride) noexcept;
 
@@ -173,12 +177,11 @@ MmrStep mmr_step;
 
 // x86-64-v4 with AVX512-VNNI: the screen alone differs, the rest are the functions of avx512.
 namespace avx512vnni {
-using avx512::tile_queries;
 using avx512::bm25_add;
 using avx512::bm25_select;
 using avx512::dense_dot;
-using avx512::dense_l2;
 using avx512::dense_dot_tile;
+using avx512::dense_l2;
 using avx512::dense_l2_tile;
 using avx512::dense_square;
 using avx512::mmr_step;
@@ -186,6 +189,7 @@ using avx512::screen_code;
 using avx512::screen_greatest;
 using avx512::screen_limits;
 using avx512::screen_take;
+using avx512::tile_queries;
 ScreenPanel dense_screen;
 }  // namespace avx512vnni
 
@@ -206,5 +210,23 @@ using avx512::screen_take;
 constexpr std::size_t tile_queries = kWideTileQueries;
 ScreenPanel dense_screen;
 }  // namespace avx512amx
+
+// aarch64 with dot products; BM25 and MMR are as fast as the compiler makes the portable loops.
+namespace neon {
+using scalar::bm25_add;
+using scalar::bm25_select;
+using scalar::mmr_step;
+constexpr std::size_t tile_queries = kTileQueries;
+DenseDot dense_dot;
+DenseL2 dense_l2;
+DenseSquare dense_square;
+DenseTile dense_dot_tile;
+DenseTile dense_l2_tile;
+ScreenPanel dense_screen;
+ScreenLimits screen_limits;
+ScreenTake screen_take;
+ScreenCode screen_code;
+ScreenGreatest screen_greatest;
+}  // namespace neon
 
 }  // namespace gnomon

@@ -14,6 +14,7 @@ from .chunking import chunk_tokens
 from .citation import citation_report
 from .dense import TopK, cosine_topk
 from .dense_index import DenseIndex
+from .dense_stream import stream_topk
 from .fusion import reciprocal_rank_fusion
 from .mmr import mmr, mmr_vectors
 from .results import Hits
@@ -36,4 +37,5 @@ __all__ = [
     "mmr",
     "mmr_vectors",
     "reciprocal_rank_fusion",
+    "stream_topk",
 ]

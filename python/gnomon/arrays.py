@@ -41,7 +41,8 @@ def as_float64(value: Any, name: str) -> npt.NDArray[np.float64]:
 def as_float32(value: Any, name: str) -> npt.NDArray[np.float32]:
     """A C-contiguous float32 array of the value, of any shape: what dense scores are defined on.
 
-    float16 and bfloat16 (torch's, or numpy arrays of an extension type of that name) widen exactly; float64 and integers (through float64) round to nearest.
+    float16 and bfloat16 (torch's, or numpy arrays of an extension type of that name) widen exactly;
+    float64 and integers (through float64) round to nearest.
     Values beyond float32 become infinite and are refused later with the row's number.
     Raises TypeError naming the argument for what is not real numbers.
     """

@@ -1,4 +1,4 @@
-"""Exact cosine top-k over vectors as they are; :mod:`gnomon.dense_index` is for repeated searches."""
+"""Exact cosine top-k over vectors as they are; for repeated searches see dense_index."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ class DenseIndex:
         screen
             ``"auto"`` adds an int8 screen where it pays (a quarter of the vectors' memory), turned
             so that single queries read a part of it where that pays; ``"int8"`` insists on a plain
-            one, ``"head"`` on a turned one, ``"none"`` does without. The answers do not depend on it.
+            one, ``"head"`` on a turned one, ``"none"`` does without. No answer depends on it.
         copy
             False keeps float32 memory of the caller as it lies; it must not be written to while
             the index lives.
@@ -185,7 +185,8 @@ class DenseIndex:
         wanted = as_float32(queries, "queries")
         if wanted.ndim not in (1, 2) or wanted.shape[-1] != state.dim:
             raise ValueError(
-                f"queries must be [D] or [Q, D] with D = {state.dim}, got shape {list(wanted.shape)}"
+                f"queries must be [D] or [Q, D] with D = {state.dim}, "
+                f"got shape {list(wanted.shape)}"
             )
         best = state.rows if k is None else min(as_count(k, "k"), state.rows)
         request = Request(
