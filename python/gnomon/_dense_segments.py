@@ -87,7 +87,7 @@ class State:
     @cached_property
     def places(self) -> dict[Any, tuple[int, int]]:
         """Segment and row of each id that is alive."""
-        found = {}
+        found: dict[Any, tuple[int, int]] = {}
         for number, segment in enumerate(self.segments):
             rows = np.flatnonzero(segment.mask()).tolist()
             found.update(zip(segment.live_ids(), ((number, row) for row in rows), strict=True))

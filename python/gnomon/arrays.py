@@ -52,7 +52,8 @@ def as_float32(value: Any, name: str) -> npt.NDArray[np.float32]:
     if array.dtype.name == "bfloat16":
         # The upper half of a float32; the type is not numpy's own, its bytes are.
         halves = np.ascontiguousarray(array).view(np.uint16)
-        return (halves.astype(np.uint32) << np.uint32(16)).view(np.float32).reshape(array.shape)
+        words: npt.NDArray[np.uint32] = halves.astype(np.uint32) << np.uint32(16)
+        return words.view(np.float32).reshape(array.shape)
     if array.dtype.kind != "f":
         array = as_float64(array, name)
     with np.errstate(over="ignore", under="ignore"):  # also for a caller who made them errors
