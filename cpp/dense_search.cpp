@@ -229,6 +229,22 @@ std::vector<Outcome> search_whole(const ScreenBatch& batch, bool guess, std::siz
     return outcomes;
 }
 
+// What no bound decided, in one scan.
+void scan_plainly(Matrix rows, const double* squares, Matrix queries, const double* query_squares,
+                  Metric metric, const DenseWanted& wanted, std::size_t threads, const Kernels& kernels,
+                  const std::vector<std::size_t>& numbers, std::vector<std::vector<Hit>>& results) {
+    if (numbers.empty()) return;
+    std::vector<float> raw(numbers.size() * queries.dim);
+    std::vector<double> own(numbers.size());
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+        std::copy_n(queries.data + numbers[i] * queries.dim, queries.dim, &raw[i * queries.dim]);
+        own[i] = query_squares[numbers[i]];
+    }
+    auto found = dense_top_k(rows, squares, {raw.data(), numbers.size(), queries.dim}, own.data(), metric,
+                             wanted, threads, kernels);
+    for (std::size_t i = 0; i < numbers.size(); ++i) results[numbers[i]] = std::move(found[i]);
+}
+
 }  // namespace
 
 // By bisection on what orders floats as integers do: each step is one pass of comparisons, which the compiler
@@ -302,18 +318,15 @@ std::vector<std::vector<Hit>> screened_top_k(Matrix rows, const double* squares,
             }
             const std::vector<Outcome> outcomes = search_whole(batch, guess, allowed, found, stats);
             std::vector<std::size_t> missed;
+            std::vector<std::size_t> plain;
             for (std::size_t i = 0; i < numbers.size(); ++i) {
-                if (outcomes[i] == Outcome::missed) {
-                    missed.push_back(numbers[i]);
-                    continue;
-                }
-                if (outcomes[i] == Outcome::plain) {
-                    ++stats.plain;
-                    found[i] = std::move(dense_top_k(rows, squares, {raw.data() + i * part.dim, 1, part.dim},
-                                                     &own[i], metric, wanted, threads, kernels)[0]);
-                }
-                results[numbers[i]] = std::move(found[i]);
+                if (outcomes[i] == Outcome::missed) missed.push_back(numbers[i]);
+                if (outcomes[i] == Outcome::plain) plain.push_back(numbers[i]);
+                if (outcomes[i] == Outcome::done) results[numbers[i]] = std::move(found[i]);
             }
+            scan_plainly(rows, squares, queries, query_squares, metric, wanted, threads, kernels, plain,
+                         results);
+            stats.plain += plain.size();
             numbers = std::move(missed);
         }
     }

@@ -67,6 +67,11 @@ def search(
 
 def merged(state: State, found: Sequence[Found], n: int, request: Request) -> list[Hits]:
     """The hits of each of n queries: higher score first, then the row that was given first."""
+    if len(found) == 1:  # in order already
+        ends = np.cumsum(found[0].counts).tolist()
+        parts_of_one = [slice(a, b) for a, b in zip([0, *ends], ends, strict=False)]
+        take = state.segments[0].ids.take
+        return [Hits(take(found[0].rows[p]), found[0].scores[p]) for p in parts_of_one]
     starts = [np.concatenate([[0], np.cumsum(one.counts)]) for one in found]
     hits = []
     for q in range(n):
@@ -99,12 +104,27 @@ def _ids(segments: Sequence[Segment], numbers: Int64, rows: Int64) -> Any:
     return ids
 
 
-def as_batch(hits: Sequence[Hits]) -> Hits:
-    """Hits of equal length as one, [Q, k']."""
+def as_batch(state: State, found: Sequence[Found], n: int, request: Request) -> Hits:
+    """The hits of n queries as one; without a least score each has as many."""
+    if len(found) == 1:
+        shape = (n, len(found[0].rows) // max(1, n))
+        ids = state.segments[0].ids.take(found[0].rows.reshape(shape))
+        return Hits(ids, found[0].scores.reshape(shape))
+    hits = merged(state, found, n, request)
     scores = np.stack([one.scores for one in hits])
     if isinstance(hits[0].ids, list):
         return Hits([one.ids for one in hits], scores)
     return Hits(np.stack([one.ids for one in hits]), scores)
+
+
+def joined(parts: Sequence[Hits]) -> Hits:
+    """The hits of parts of a batch, one after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    scores = np.concatenate([one.scores for one in parts])
+    if isinstance(parts[0].ids, list):
+        return Hits([ids for one in parts for ids in one.ids], scores)
+    return Hits(np.concatenate([one.ids for one in parts]), scores)
 
 
 def parts_of(n: int, size: int) -> Iterable[slice]:

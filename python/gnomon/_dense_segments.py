@@ -138,6 +138,14 @@ class State:
             words.append(pack(part))
         return words
 
+    def count(self, allowed: Sequence[Words | None]) -> int:
+        """How many rows the bitmaps of a filter hold."""
+        pairs = zip(self.segments, allowed, strict=True)
+        return sum(
+            segment.core.n_rows if words is None else int(unpack(words, segment.core.n_rows).sum())
+            for segment, words in pairs
+        )
+
     def with_rows(self, segment: Segment) -> State:
         """The state with a segment behind the others; small ones at the end become one.
 

@@ -193,30 +193,31 @@ class DenseIndex:
             best, on_zero, screen, as_threads(threads), level or "", _score(min_score)
         )
         allowed = state.allowed(filter)
-        batch = np.atleast_2d(wanted)
+        batch = wanted if wanted.ndim == 2 else wanted[None]
+        if len(batch) == 0:  # the words of a search for nothing are checked all the same
+            _dense_search.search(state, batch, request, allowed)
+            width = min(best, state.count(allowed))
+            empty = Hits(
+                [] if state.kind == "str" else np.zeros((0, width), np.int64), np.zeros((0, width))
+            )
+            return [] if min_score is not None else empty
         part = len(batch)
         if memory_budget is not None:
             each = max(1, best * _HIT_BYTES + 12 * state.dim)
             part = max(1, as_count(memory_budget, "memory_budget") // each)
-        hits = [
-            one
-            for piece in _dense_search.parts_of(len(batch), part)
-            for one in _search(state, batch[piece], request, allowed)
-        ]
+        lists: list[Hits] = []
+        for piece in _dense_search.parts_of(len(batch), part):
+            queries_here = batch[piece]
+            found = _dense_search.search(state, queries_here, request, allowed)
+            if wanted.ndim == 1 or min_score is not None:
+                lists += _dense_search.merged(state, found, len(queries_here), request)
+            else:
+                lists.append(_dense_search.as_batch(state, found, len(queries_here), request))
         if stats is not None:
             stats.update(request.stats)
         if wanted.ndim == 1:
-            return hits[0]
-        if min_score is not None:
-            return hits
-        if not hits:
-            _search(state, batch, request, allowed)  # checks the words of a search for nothing
-            width = min(
-                best, int(sum(_count(s, a) for s, a in zip(state.segments, allowed, strict=True)))
-            )
-            empty = np.zeros((0, width), np.int64)
-            return Hits([] if state.kind == "str" else empty, np.zeros((0, width)))
-        return _dense_search.as_batch(hits)
+            return lists[0]
+        return lists if min_score is not None else _dense_search.joined(lists)
 
     def add(self, vectors: Any, ids: Iterable[Any] | None = None, *, on_zero: str = "zero") -> None:
         """Adds rows [n, D] behind the others, with new ids of the index's kind.
@@ -414,12 +415,3 @@ def _added(
         kind = table.kind
     added = state.with_rows(Segment(core, table))
     return replace(added, kind=kind, counter=state.counter if numbered else added.counter)
-
-
-def _search(state: State, batch: Any, request: Request, allowed: Any) -> list[Hits]:
-    found = _dense_search.search(state, batch, request, allowed)
-    return _dense_search.merged(state, found, len(batch), request)
-
-
-def _count(segment: Segment, words: Any) -> int:
-    return segment.core.n_rows if words is None else int(np.unpackbits(words.view(np.uint8)).sum())
