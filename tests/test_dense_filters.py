@@ -133,3 +133,15 @@ def test_bad_arguments(arguments: dict[str, Any], error: type[Exception], messag
     index = gnomon.DenseIndex.build(np.eye(3))
     with pytest.raises(error, match=message):
         index.search([1.0, 0.0, 0.0], **arguments)
+
+
+def test_bfloat16_of_an_extension_type() -> None:
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    rng = np.random.default_rng(6)
+    rows = rng.standard_normal((40, 9)).astype(ml_dtypes.bfloat16)
+    wide = rows.astype(np.float32)
+    for halves, floats in ((rows, wide), (rows[::2], wide[::2]), (rows.T[:9], wide.T[:9])):
+        ours = gnomon.DenseIndex.build(halves).search(halves[0], 5)
+        theirs = gnomon.DenseIndex.build(floats).search(floats[0], 5)
+        assert ours.ids.tolist() == theirs.ids.tolist()
+        assert ours.scores.tobytes() == theirs.scores.tobytes()

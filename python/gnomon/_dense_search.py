@@ -67,6 +67,8 @@ def search(
 
 def merged(state: State, found: Sequence[Found], n: int, request: Request) -> list[Hits]:
     """The hits of each of n queries: higher score first, then the row that was given first."""
+    if len(found) == 1 == n:
+        return [Hits(state.segments[0].ids.take(found[0].rows), found[0].scores)]
     if len(found) == 1:  # in order already
         ends = np.cumsum(found[0].counts).tolist()
         parts_of_one = [slice(a, b) for a, b in zip([0, *ends], ends, strict=False)]

@@ -46,10 +46,12 @@ def as_float32(value: Any, name: str) -> npt.NDArray[np.float32]:
     Values beyond float32 become infinite and are refused later with the row's number.
     Raises TypeError naming the argument for what is not real numbers.
     """
+    if type(value) is np.ndarray and value.dtype == np.float32 and value.flags.carray:
+        return value  # what most calls bring, at once
     if is_tensor(value) and value.is_floating_point():
         value = _to_numpy(value.detach(), "float32")
     array = as_float64(value, name) if is_tensor(value) else _as_array(value, name)
-    if array.dtype.name == "bfloat16":
+    if array.dtype.kind not in "fiub" and array.dtype.name == "bfloat16":
         # The upper half of a float32; the type is not numpy's own, its bytes are.
         halves = np.ascontiguousarray(array).view(np.uint16)
         words: npt.NDArray[np.uint32] = halves.astype(np.uint32) << np.uint32(16)
