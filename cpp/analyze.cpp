@@ -2,192 +2,27 @@
 
 #include <type_traits>
 
+#include "analyze_lucene.hpp"
+#include "analyze_words.hpp"
 #include "error.hpp"
 
 namespace gnomon {
 namespace {
 
-#include "unicode_tables.inc"
-
-constexpr std::uint16_t kIdentifier = kWord | kUnderscore;
-constexpr std::uint16_t kBigrams = kCjk | kExtra;
-
-template <class Unit>
-inline std::uint16_t class_of(Unit code) {
-    if constexpr (sizeof(Unit) == 1) {
-        return kClassBlocks[code];  // block 0 is Latin-1
-    } else {
-        return kClassBlocks[(std::size_t{kClassIndex[code >> 8]} << 8) | (code & 0xFF)];
-    }
-}
-
-// Folds ASCII: of other characters the caller's `lowered` view has the lower case already.
-template <class Unit>
-inline char32_t folded(Unit code) {
-    const char32_t c = code;
-    return c - U'A' < 26 ? c | 0x20 : c;
-}
-
-inline char* put_utf8(char* out, char32_t c) {
-    if (c < 0x80) {
-        *out++ = static_cast<char>(c);
-    } else if (c < 0x800) {
-        *out++ = static_cast<char>(0xC0 | (c >> 6));
-        *out++ = static_cast<char>(0x80 | (c & 0x3F));
-    } else if (c < 0x10000) {
-        *out++ = static_cast<char>(0xE0 | (c >> 12));
-        *out++ = static_cast<char>(0x80 | ((c >> 6) & 0x3F));
-        *out++ = static_cast<char>(0x80 | (c & 0x3F));
-    } else {
-        *out++ = static_cast<char>(0xF0 | (c >> 18));
-        *out++ = static_cast<char>(0x80 | ((c >> 12) & 0x3F));
-        *out++ = static_cast<char>(0x80 | ((c >> 6) & 0x3F));
-        *out++ = static_cast<char>(0x80 | (c & 0x3F));
-    }
-    return out;
-}
-
-// Both views have the same width here. Character classes are read from `cased` alone: a character and its
-// lower case separate words alike (unicode_tables.py checks it), and only `cased` shows aHump.
-template <class Unit>
-class Tokenizer {
-  public:
-    Tokenizer(const Unit* cased, const Unit* lowered, std::size_t length, TokenSink sink, void* context)
-        : cased_(cased), lowered_(lowered), length_(length), sink_(sink), context_(context) {}
-
-    void basic() {
-        for (std::size_t at = 0; at < length_;) {
-            const std::uint16_t bits = class_of(cased_[at]);
-            if (bits & kCjk) {
-                at = bigrams<kCjk>(at);
-            } else if (bits & kWord) {
-                at = word(at);
-            } else {
-                ++at;
-            }
-        }
-    }
-
-    void standard() {
-        for (std::size_t at = 0; at < length_;) {
-            const std::uint16_t bits = class_of(cased_[at]);
-            if (bits & kBigrams) {
-                at = bigrams<kBigrams>(at);
-            } else if (bits & kIdentifier) {
-                at = identifier(at);
-            } else {
-                ++at;
-            }
-        }
-    }
-
-  private:
-    static bool in_identifier(std::uint16_t bits) { return (bits & kIdentifier) && !(bits & kBigrams); }
-
-    void emit(std::size_t start, std::size_t end) {
-        constexpr std::size_t kBytesMax = sizeof(Unit) == 1 ? 2 : sizeof(Unit) == 2 ? 3 : 4;
-        const std::size_t needed = (end - start) * kBytesMax;
-        if (buffer_.size() < needed) buffer_.resize(2 * needed);
-        char* out = buffer_.data();
-        for (std::size_t at = start; at < end; ++at) out = put_utf8(out, folded(lowered_[at]));
-        sink_(context_, Token{{buffer_.data(), static_cast<std::size_t>(out - buffer_.data())}, start, end});
-    }
-
-    template <std::uint16_t kScripts>
-    std::size_t bigrams(std::size_t start) {
-        std::size_t end = start + 1;
-        for (; end < length_ && (class_of(cased_[end]) & kScripts); ++end) {
-            emit(end - 1, end + 1);
-        }
-        if (end == start + 1) emit(start, end);
-        return end;
-    }
-
-    std::size_t word(std::size_t start) {
-        std::size_t end = start + 1;
-        while (end < length_ && (class_of(cased_[end]) & (kWord | kCjk)) == kWord) ++end;
-        emit(start, end);
-        return end;
-    }
-
-    // The whole, then its parts. `rest` gathers the classes after the first character: most words show there
-    // that they have no parts, and are done in this one pass.
-    std::size_t identifier(std::size_t start) {
-        const std::uint16_t first = class_of(cased_[start]);
-        std::uint16_t rest = 0;
-        bool scoped = false;
-        std::size_t end = start + 1;
-        for (;;) {
-            std::uint16_t bits = 0;
-            while (end < length_ && in_identifier(bits = class_of(cased_[end]))) {
-                rest |= bits;
-                ++end;
-            }
-            if (!scope_at(end)) break;
-            scoped = true;
-            end += 2;
-        }
-        const std::uint16_t all = first | rest;
-        if (!(all & kAlnum)) return end;
-        emit(start, end);
-        const bool humps = (rest & kUpper) && (all & kLower);
-        if (scoped || humps || (all & kUnderscore)) parts(start, end);
-        return end;
-    }
-
-    // "::" that an identifier goes on after; the character before it belongs to the identifier.
-    bool scope_at(std::size_t at) const {
-        return at + 2 < length_ && cased_[at] == ':' && cased_[at + 1] == ':' &&
-               in_identifier(class_of(cased_[at + 2]));
-    }
-
-    // Splits at '_' and "::", between aB, and before the last capital of ABc. A mark carries the case of the
-    // letter that it stands on. The split of ABc is made late, when c is seen: no looking ahead.
-    void parts(std::size_t start, std::size_t end) {
-        enum class Case { none, lower, upper };
-        Case before = Case::none;
-        Case last = Case::none;
-        std::size_t last_at = start;
-        std::size_t part = start;
-        bool has_alnum = false;
-        auto close = [&](std::size_t stop) {
-            // A part that is the whole was emitted as the whole.
-            if (has_alnum && !(part == start && stop == end)) emit(part, stop);
-            part = stop;
-        };
-        for (std::size_t at = start; at < end; ++at) {
-            const std::uint16_t bits = class_of(cased_[at]);
-            if (!(bits & kWord)) {  // '_' or ':'
-                close(at);
-                part = at + 1;
-                before = last = Case::none;
-                has_alnum = false;
-            } else if (bits & kAlnum) {
-                const Case now = bits & kUpper ? Case::upper : bits & kLower ? Case::lower : Case::none;
-                if (now == Case::upper && last == Case::lower) close(at);
-                if (now == Case::lower && last == Case::upper && before == Case::upper) close(last_at);
-                before = last;
-                last = now;
-                last_at = at;
-                has_alnum = true;
-            }
-        }
-        close(end);
-    }
-
-    const Unit* cased_;
-    const Unit* lowered_;
-    std::size_t length_;
-    TokenSink sink_;
-    void* context_;
-    std::string buffer_;
-};
-
 template <class Unit>
 void run(Preset preset, TextView cased, TextView lowered, TokenSink sink, void* context) {
-    Tokenizer<Unit> tokenizer(static_cast<const Unit*>(cased.data), static_cast<const Unit*>(lowered.data),
-                              cased.length, sink, context);
-    preset == Preset::basic_v1 ? tokenizer.basic() : tokenizer.standard();
+    if (preset == Preset::lucene_english) return LuceneWords<Unit>(cased, lowered, sink, context).run();
+    Words<Unit> words(cased, lowered, sink, context);
+    switch (preset) {
+        case Preset::basic_v1:
+            return words.basic();
+        case Preset::standard_v1:
+            return words.standard();
+        case Preset::bm25s:
+            return words.bm25s();
+        case Preset::lucene_english:
+            break;
+    }
 }
 
 // Calls fn with a typed pointer to the code units.
@@ -217,8 +52,10 @@ TextView view_of(const std::vector<std::uint32_t>& units) { return {units.data()
 Preset preset_named(std::string_view name) {
     if (name == "basic-v1") return Preset::basic_v1;
     if (name == "standard-v1") return Preset::standard_v1;
-    throw InvalidInput("analyzer preset must be one of basic-v1, standard-v1, got '" + std::string(name) +
-                       "'");
+    if (name == "bm25s") return Preset::bm25s;
+    if (name == "lucene-english") return Preset::lucene_english;
+    throw InvalidInput("analyzer preset must be one of basic-v1, standard-v1, bm25s, lucene-english, got '" +
+                       std::string(name) + "'");
 }
 
 void tokenize(Preset preset, TextView cased, TextView lowered, TokenSink sink, void* context) {

@@ -18,15 +18,18 @@ struct TextView {
     int width = 1;
 };
 
-enum class Preset { basic_v1, standard_v1 };
+enum class Preset { basic_v1, standard_v1, bm25s, lucene_english };
 
 // Throws InvalidInput listing the known names.
 Preset preset_named(std::string_view name);
 
 struct Token {
+    // As many bytes after the start of `text` can be read; those after its end are zero.
+    static constexpr std::size_t kPadding = 16;
     std::string_view text;  // UTF-8 (lone surrogates as three bytes); valid until the next token
     std::size_t start;      // code points, half open
     std::size_t end;
+    bool whole;  // an identifier whose parts follow
 };
 
 // Calls sink(const Token&) for each token in order. `sink` is a plain function pointer with a context so

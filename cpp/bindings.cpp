@@ -50,5 +50,10 @@ PYBIND11_MODULE(_core, module) {
     gnomon::register_storage(module);
     gnomon::register_analyze(module);
     gnomon::register_bm25(module);
+    gnomon::register_bm25_snapshot(module);
+    gnomon::register_bm25_arrays(module);
+    gnomon::register_query(module);
+    gnomon::register_bm25_search(module);
+    gnomon::register_filter(module);
     gnomon::register_dense(module);
 }

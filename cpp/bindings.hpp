@@ -3,6 +3,7 @@
 #include <pybind11/pybind11.h>
 
 #include <string>
+#include <string_view>
 
 #include "analyze.hpp"
 
@@ -11,7 +12,12 @@ namespace gnomon {
 void register_errors(pybind11::module_& module);
 void register_storage(pybind11::module_& module);
 void register_analyze(pybind11::module_& module);
+void register_filter(pybind11::module_& module);  // after register_bm25
 void register_bm25(pybind11::module_& module);
+void register_bm25_snapshot(pybind11::module_& module);
+void register_bm25_arrays(pybind11::module_& module);
+void register_query(pybind11::module_& module);
+void register_bm25_search(pybind11::module_& module);
 void register_dense(pybind11::module_& module);
 
 // A str's code points where they lie, without a copy. They never move or change while the caller holds a
@@ -25,6 +31,24 @@ inline TextView text_view(pybind11::handle text) {
 #endif
     return {PyUnicode_DATA(text.ptr()), static_cast<std::size_t>(PyUnicode_GET_LENGTH(text.ptr())),
             static_cast<int>(PyUnicode_KIND(text.ptr()))};
+}
+
+// The str of UTF-8 in which lone surrogates are three bytes.
+inline pybind11::object to_str(std::string_view utf8) {
+    PyObject* text = PyUnicode_DecodeUTF8(utf8.data(), static_cast<Py_ssize_t>(utf8.size()), "surrogatepass");
+    if (text == nullptr) throw pybind11::error_already_set();
+    return pybind11::reinterpret_steal<pybind11::object>(text);
+}
+
+// The UTF-8 of a str, lone surrogates as three bytes; `owner` keeps it alive. ASCII is not copied.
+inline std::string_view utf8_view(pybind11::handle token, pybind11::object& owner) {
+    if (PyUnicode_IS_ASCII(token.ptr()))
+        return {static_cast<const char*>(PyUnicode_DATA(token.ptr())),
+                static_cast<std::size_t>(PyUnicode_GET_LENGTH(token.ptr()))};
+    owner = pybind11::reinterpret_steal<pybind11::object>(
+        PyUnicode_AsEncodedString(token.ptr(), "utf-8", "surrogatepass"));
+    if (!owner) throw pybind11::error_already_set();
+    return {PyBytes_AS_STRING(owner.ptr()), static_cast<std::size_t>(PyBytes_GET_SIZE(owner.ptr()))};
 }
 
 }  // namespace gnomon

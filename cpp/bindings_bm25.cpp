@@ -1,67 +1,54 @@
 // gnomon._core: BM25. Python objects in, arrays out; the work happens with the GIL released.
+#include "bindings_bm25.hpp"
+
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
-#include <algorithm>
-
 #include "bindings.hpp"
-#include "bm25_search.hpp"
+#include "bm25_builder.hpp"
 #include "error.hpp"
-#include "parallel.hpp"
 
 namespace py = pybind11;
 
 namespace gnomon {
 namespace {
 
-using U32Array = py::array_t<std::uint32_t, py::array::c_style>;
-using I64Array = py::array_t<std::int64_t, py::array::c_style>;
-using F64Array = py::array_t<double, py::array::c_style>;
-
-// The UTF-8 of a str, lone surrogates as three bytes; `owner` keeps it alive. ASCII is not copied.
-std::string_view utf8_view(py::handle token, py::object& owner) {
-    if (PyUnicode_IS_ASCII(token.ptr()))
-        return {static_cast<const char*>(PyUnicode_DATA(token.ptr())),
-                static_cast<std::size_t>(PyUnicode_GET_LENGTH(token.ptr()))};
-    owner =
-        py::reinterpret_steal<py::object>(PyUnicode_AsEncodedString(token.ptr(), "utf-8", "surrogatepass"));
-    if (!owner) throw py::error_already_set();
-    return {PyBytes_AS_STRING(owner.ptr()), static_cast<std::size_t>(PyBytes_GET_SIZE(owner.ptr()))};
-}
-
-// Tokens as a list or tuple; anything else that iterates is copied into one. A str is refused: its characters
-// would pass for tokens.
-py::object token_sequence(py::handle tokens, const char* what, std::size_t place) {
-    const std::string name = std::string(what) + "[" + std::to_string(place) + "]";
-    if (PyUnicode_Check(tokens.ptr()) || PyBytes_Check(tokens.ptr()))
-        throw py::type_error(name + " is a " + Py_TYPE(tokens.ptr())->tp_name + "; pass a list of tokens");
-    PyObject* sequence = PySequence_Fast(tokens.ptr(), "not iterable");
-    if (sequence == nullptr) {
-        PyErr_Clear();
-        throw py::type_error(name + " is a " + Py_TYPE(tokens.ptr())->tp_name + "; pass a list of tokens");
+// Documents come flat, all fields of one after the other: part i is field i % n_fields of document i /
+// n_fields.
+class PartWalk {
+  public:
+    PartWalk(Bm25Builder& builder, std::size_t n_parts, std::size_t first = 0)
+        : builder_(builder), first_(first) {
+        if (n_parts % builder.n_fields() != 0)
+            throw InvalidInput("documents must have " + std::to_string(builder.n_fields()) + " parts each");
     }
-    return py::reinterpret_steal<py::object>(sequence);
-}
+    std::size_t document(std::size_t part) const { return first_ + part / builder_.n_fields(); }
+    void begin(std::size_t part) const { builder_.begin_field(part % builder_.n_fields()); }
+    void end(std::size_t part) const {
+        if ((part + 1) % builder_.n_fields() == 0) builder_.end_document();
+    }
 
-[[noreturn]] void refuse_token(const char* what, std::size_t place, Py_ssize_t i, py::handle token) {
-    throw py::type_error(std::string(what) + "[" + std::to_string(place) + "][" + std::to_string(i) +
-                         "] is a " + Py_TYPE(token.ptr())->tp_name +
-                         "; tokens are str, or integers in every document");
-}
+  private:
+    Bm25Builder& builder_;
+    std::size_t first_;
+};
 
-void add_tokens(Bm25Builder& builder, const py::list& documents) {
-    const std::size_t first = builder.n_docs();
-    for (std::size_t place = 0; place < documents.size(); ++place) {
-        const py::object tokens = token_sequence(documents[place], "documents", first + place);
+// `first` is the number of the first document, for messages.
+void add_tokens(Bm25Builder& builder, const py::list& parts, std::size_t first) {
+    const PartWalk walk(builder, parts.size(), first);
+    for (std::size_t part = 0; part < parts.size(); ++part) {
+        const std::size_t place = walk.document(part);
+        const py::object tokens = token_sequence(parts[part], "documents", place);
         const Py_ssize_t n = PySequence_Fast_GET_SIZE(tokens.ptr());
+        walk.begin(part);
         for (Py_ssize_t i = 0; i < n; ++i) {
             const py::handle token = PySequence_Fast_GET_ITEM(tokens.ptr(), i);
-            if (!PyUnicode_Check(token.ptr())) refuse_token("documents", first + place, i, token);
+            if (!PyUnicode_Check(token.ptr())) refuse_token("documents", place, i, token);
             py::object owner;
             builder.add_token(utf8_view(token, owner));
         }
-        builder.end_document();
+        walk.end(part);
     }
 }
 
@@ -73,23 +60,30 @@ void add_texts(Bm25Builder& builder, const py::list& cased, const py::list& lowe
     for (std::size_t i = 0; i < cased.size(); ++i)
         views.emplace_back(text_view(cased[i]), text_view(lowered[i]));
     const Preset known = preset_named(preset);
+    const PartWalk walk(builder, views.size());
     const py::gil_scoped_release release;
-    for (const auto& [text, lower] : views) builder.add_text(known, text, lower);
+    for (std::size_t part = 0; part < views.size(); ++part) {
+        walk.begin(part);
+        builder.add_text(known, views[part].first, views[part].second);
+        walk.end(part);
+    }
 }
 
 void add_ids(Bm25Builder& builder, const U32Array& ids, const I64Array& offsets) {
     const std::int64_t* const starts = offsets.data();
-    const py::ssize_t documents = offsets.size() - 1;
-    if (documents < 0 || starts[0] != 0 || starts[documents] != ids.size())
+    const py::ssize_t parts = offsets.size() - 1;
+    if (parts < 0 || starts[0] != 0 || starts[parts] != ids.size())
         throw InvalidInput("offsets must start at 0 and end at the number of token ids, " +
                            std::to_string(ids.size()));
-    for (py::ssize_t doc = 0; doc < documents; ++doc)
-        if (starts[doc] > starts[doc + 1])
-            throw InvalidInput("offsets must not fall, but offsets[" + std::to_string(doc + 1) + "] does");
+    for (py::ssize_t part = 0; part < parts; ++part)
+        if (starts[part] > starts[part + 1])
+            throw InvalidInput("offsets must not fall, but offsets[" + std::to_string(part + 1) + "] does");
+    const PartWalk walk(builder, static_cast<std::size_t>(parts));
     const py::gil_scoped_release release;
-    for (py::ssize_t doc = 0; doc < documents; ++doc) {
-        for (std::int64_t i = starts[doc]; i < starts[doc + 1]; ++i) builder.add_term(ids.data()[i]);
-        builder.end_document();
+    for (std::size_t part = 0; part < static_cast<std::size_t>(parts); ++part) {
+        walk.begin(part);
+        for (std::int64_t i = starts[part]; i < starts[part + 1]; ++i) builder.add_term(ids.data()[i]);
+        walk.end(part);
     }
 }
 
@@ -134,64 +128,35 @@ py::tuple lookup(const Bm25Index& index, const py::list& queries) {
     return py::make_tuple(U32Array(static_cast<py::ssize_t>(terms.size()), terms.data()), offsets);
 }
 
-std::span<const std::uint32_t> term_span(const Bm25Index& index, const U32Array& terms) {
-    const std::span<const std::uint32_t> span(terms.data(), static_cast<std::size_t>(terms.size()));
-    for (const std::uint32_t term : span)
-        if (term >= index.n_terms())
-            throw py::index_error("term " + std::to_string(term) + " is not in the index");
-    return span;
+std::size_t known_field(const Bm25Index& index, std::size_t field) {
+    if (field >= index.n_fields())
+        throw py::index_error("field " + std::to_string(field) + " is not in the index");
+    return field;
 }
 
-// (offsets, positions, scores) of all queries, flat.
-py::tuple search_many(const Bm25Index& index, const U32Array& terms, const I64Array& offsets, std::size_t k,
-                      double k1, double b, std::size_t threads, std::string_view level) {
-    const std::span<const std::uint32_t> flat = term_span(index, terms);
-    require(offsets.size() > 0, "offsets of the queries must start with 0");
-    const std::int64_t* const starts = offsets.data();
-    const std::size_t n = static_cast<std::size_t>(offsets.size() - 1);
-    for (std::size_t q = 0; q <= n; ++q)
-        if (starts[q] < 0 || starts[q] > terms.size() || (q > 0 && starts[q] < starts[q - 1]))
-            throw InvalidInput("offsets of the queries do not fit their terms");
-    std::vector<std::vector<Hit>> results(n);
-    {
-        const py::gil_scoped_release release;
-        const Kernels& kernels = kernels_named(level);
-        const auto scoring = index.scoring({k1, b});
-        const std::size_t workers = std::min(thread_count(threads), std::max<std::size_t>(n, 1));
-        std::vector<Bm25Scratch> scratch(workers);
-        parallel_for(workers, n, [&](std::size_t worker, std::size_t q) {
-            const auto first = static_cast<std::size_t>(starts[q]);
-            const auto count = static_cast<std::size_t>(starts[q + 1]) - first;
-            results[q] =
-                bm25_search(index, *scoring, flat.subspan(first, count), k, kernels, scratch[worker]);
-        });
-    }
-    I64Array ends(static_cast<py::ssize_t>(n + 1));
-    std::int64_t total = 0;
-    for (std::size_t q = 0; q <= n; ++q) {
-        ends.mutable_data()[q] = total;
-        if (q < n) total += static_cast<std::int64_t>(results[q].size());
-    }
-    I64Array positions(total);
-    F64Array scores(total);
-    std::int64_t at = 0;
-    for (const std::vector<Hit>& hits : results) {
-        for (const Hit& hit : hits) {
-            positions.mutable_data()[at] = hit.position;
-            scores.mutable_data()[at++] = hit.score;
-        }
-    }
-    return py::make_tuple(ends, positions, scores);
+// Copies of a term's documents and frequencies, both u32.
+py::tuple postings(const Bm25Index& index, std::uint64_t term, std::size_t field) {
+    if (term >= index.n_terms())
+        throw py::index_error("term " + std::to_string(term) + " is not in the index");
+    const Postings list = index.postings(term, known_field(index, field));
+    U32Array tfs(static_cast<py::ssize_t>(list.docs.size()));
+    for (std::size_t i = 0; i < list.docs.size(); ++i) tfs.mutable_data()[i] = list.tf(i);
+    return py::make_tuple(U32Array(static_cast<py::ssize_t>(list.docs.size()), list.docs.data()), tfs);
 }
 
-F64Array score_all(const Bm25Index& index, const U32Array& terms, double k1, double b,
-                   std::string_view level) {
-    const std::span<const std::uint32_t> span = term_span(index, terms);
-    F64Array scores(static_cast<py::ssize_t>(index.n_docs()));
-    double* const out = scores.mutable_data();
-    const py::gil_scoped_release release;
-    bm25_score_all(index, *index.scoring({k1, b}), span, kernels_named(level), out);
-    return scores;
+// The positions of a term in each of its documents, as lists.
+py::list positions(const Bm25Index& index, std::uint64_t term, std::size_t field) {
+    if (!index.has_positions()) throw InvalidInput("this index was built without positions");
+    if (term >= index.n_terms())
+        throw py::index_error("term " + std::to_string(term) + " is not in the index");
+    PositionsCursor cursor = index.positions(term, known_field(index, field));
+    py::list found;
+    std::vector<std::uint32_t> one;
+    for (std::size_t i = 0; i < index.postings(term, field).docs.size(); ++i) {
+        cursor.read(i, one);
+        found.append(py::cast(one));
+    }
+    return found;
 }
 
 }  // namespace
@@ -199,29 +164,52 @@ F64Array score_all(const Bm25Index& index, const U32Array& terms, double k1, dou
 void register_bm25(py::module_& module) {
     py::class_<Bm25Builder>(module, "Bm25Builder", py::is_final(),
                             "Collects documents; finish() makes the index.")
-        .def(py::init<bool>(), py::arg("with_vocabulary"))
-        .def("add_tokens", &add_tokens, py::arg("documents"))
+        .def(py::init<bool, std::size_t, bool>(), py::arg("with_vocabulary"), py::arg("n_fields") = 1,
+             py::arg("with_positions") = false)
+        .def("add_tokens", &add_tokens, py::arg("documents"), py::arg("first") = 0)
         .def("add_texts", &add_texts, py::arg("cased"), py::arg("lowered"), py::arg("preset"))
         .def("add_ids", &add_ids, py::arg("ids"), py::arg("offsets"))
         .def("add_matches", &add_matches, py::arg("documents"), py::arg("query_terms"))
         .def_property_readonly("n_docs", &Bm25Builder::n_docs)
         .def_property_readonly("n_tokens", &Bm25Builder::n_tokens)
+        .def_property_readonly("memory", &Bm25Builder::memory)
         .def("finish", &Bm25Builder::finish, py::call_guard<py::gil_scoped_release>());
 
     py::class_<Bm25Index, std::shared_ptr<Bm25Index>>(module, "Bm25Index", py::is_final(),
                                                       "One immutable BM25 segment.")
         .def_property_readonly("n_docs", &Bm25Index::n_docs)
-        .def_property_readonly("n_tokens", &Bm25Index::n_tokens)
+        .def_property_readonly("n_fields", &Bm25Index::n_fields)
+        .def_property_readonly("has_positions", &Bm25Index::has_positions)
+        .def("positions", &positions, py::arg("term"), py::arg("field") = 0)
+        .def(
+            "n_tokens",
+            [](const Bm25Index& index, std::size_t field) {
+                return index.n_tokens(known_field(index, field));
+            },
+            py::arg("field") = 0)
         .def_property_readonly("n_terms", &Bm25Index::n_terms)
-        .def_property_readonly("n_postings", &Bm25Index::n_postings)
+        .def(
+            "n_postings",
+            [](const Bm25Index& index, std::size_t field) {
+                return index.n_postings(known_field(index, field));
+            },
+            py::arg("field") = 0)
+        .def_property_readonly("is_mapped", &Bm25Index::is_mapped)
+        .def_property_readonly("memory", &Bm25Index::memory)
+        .def("postings", &postings, py::arg("term"), py::arg("field") = 0)
+        .def(
+            "length",
+            [](const Bm25Index& index, std::uint32_t doc, std::size_t field) {
+                if (doc >= index.n_docs())
+                    throw py::index_error("document " + std::to_string(doc) + " is not in the index");
+                return index.length(doc, known_field(index, field));
+            },
+            py::arg("doc"), py::arg("field") = 0)
         .def_property_readonly("has_vocabulary", &Bm25Index::has_vocabulary)
         .def("lookup", &lookup, py::arg("queries"))
         .def(
             "prepare", [](const Bm25Index& index, double k1, double b) { index.scoring({k1, b}); },
             py::arg("k1"), py::arg("b"), py::call_guard<py::gil_scoped_release>())
-        .def("search_many", &search_many, py::arg("terms"), py::arg("offsets"), py::arg("k"), py::arg("k1"),
-             py::arg("b"), py::arg("threads") = 0, py::arg("level") = "")
-        .def("scores", &score_all, py::arg("terms"), py::arg("k1"), py::arg("b"), py::arg("level") = "")
         .def("write", &Bm25Index::write, py::arg("writer"), py::call_guard<py::gil_scoped_release>())
         .def_static(
             "open",

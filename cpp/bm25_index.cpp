@@ -1,8 +1,8 @@
 #include "bm25_index.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
-#include <string>
 
 #include "error.hpp"
 
@@ -11,32 +11,93 @@ namespace gnomon {
 namespace {
 constexpr std::uint32_t kMost = std::numeric_limits<std::uint32_t>::max();
 constexpr double kMostK1 = 1e100;
+constexpr std::size_t kCountsBefore = 3;  // documents, terms, fields; then two for each field
+
+[[noreturn]] void fail_term(std::uint64_t term, const char* what) {
+    throw CorruptIndex("postings of term " + std::to_string(term) + ": " + what +
+                       "; build the index again or restore the file");
+}
 }  // namespace
 
-Postings Bm25Index::postings(std::uint64_t term) const {
-    starts_.ensure(term, 2);
-    const std::uint64_t first = starts_.data()[term];
-    const std::uint64_t last = starts_.data()[term + 1];
-    if (checked_ != nullptr && !checked_[term].load(std::memory_order_acquire)) {
-        check_term(term, first, last);
-        checked_[term].store(true, std::memory_order_release);
-    }
-    return {docs_.span().subspan(first, last - first), tfs_.span().subspan(first, last - first)};
+std::string field_section(std::size_t field, const char* name) { return std::to_string(field) + "." + name; }
+
+std::shared_ptr<const Bm25Index> Bm25Index::of(std::vector<Bm25Field> fields,
+                                               std::optional<Vocabulary> vocabulary) {
+    auto index = std::make_shared<Bm25Index>();
+    index->fields_ = std::move(fields);
+    index->vocabulary_ = std::move(vocabulary);
+    return index;
 }
 
-void Bm25Index::check_term(std::uint64_t term, std::uint64_t first, std::uint64_t last) const {
-    const auto fail = [term](const char* what) {
-        throw CorruptIndex("postings of term " + std::to_string(term) + ": " + what +
-                           "; build the index again or restore the file");
-    };
-    if (first > last || last > docs_.size()) fail("they lie outside their section");
-    docs_.ensure(first, last - first);
-    tfs_.ensure(first, last - first);
-    for (std::uint64_t i = first; i < last; ++i) {
-        if (docs_.data()[i] >= lengths_.size()) fail("a document does not exist");
-        if (i > first && docs_.data()[i] <= docs_.data()[i - 1]) fail("documents are not ascending");
-        if (tfs_.data()[i] == 0) fail("a term frequency is zero");
+Postings Bm25Index::postings(std::uint64_t term, std::size_t field) const {
+    const Bm25Field& f = fields_[field];
+    if (checked_ != nullptr) {
+        std::atomic<bool>& checked = checked_[field * n_terms() + term];
+        if (!checked.load(std::memory_order_acquire)) {
+            check_term(term, field);
+            checked.store(true, std::memory_order_release);
+        }
     }
+    return f.postings(term);
+}
+
+Postings Bm25Field::postings(std::uint64_t term) const {
+    const std::uint64_t first = starts.data()[term];
+    const std::uint64_t count = starts.data()[term + 1] - first;
+    return {docs.span().subspan(first, count), tfs.span().subspan(first, count), wide(term)};
+}
+
+std::span<const std::uint32_t> Bm25Field::wide(std::uint64_t term) const {
+    if (wide_terms.size() == 0) return {};
+    const auto terms = wide_terms.span();
+    const auto found = std::lower_bound(terms.begin(), terms.end(), term);
+    if (found == terms.end() || *found != term) return {};
+    const std::uint64_t* const at = wide_starts.data() + (found - terms.begin());
+    return wide_tfs.span().subspan(at[0], at[1] - at[0]);
+}
+
+void Bm25Index::check_term(std::uint64_t term, std::size_t field) const {
+    const Bm25Field& f = fields_[field];
+    f.starts.ensure(term, 2);
+    const std::uint64_t first = f.starts.data()[term];
+    const std::uint64_t last = f.starts.data()[term + 1];
+    if (first > last || last > f.docs.size()) fail_term(term, "they lie outside their section");
+    f.docs.ensure(first, last - first);
+    f.tfs.ensure(first, last - first);
+    const std::uint64_t n_docs = f.lengths.size();
+    for (std::uint64_t i = first; i < last; ++i) {
+        if (f.docs.data()[i] >= n_docs) fail_term(term, "a document does not exist");
+        if (i > first && f.docs.data()[i] <= f.docs.data()[i - 1])
+            fail_term(term, "documents are not ascending");
+        if (f.tfs.data()[i] == 0) fail_term(term, "a term frequency is zero");
+    }
+    const std::span<const std::uint32_t> wide = f.wide(term);
+    if (wide.empty()) return;
+    if (wide.size() != last - first) fail_term(term, "its wide frequencies are not as many");
+    f.wide_tfs.ensure(static_cast<std::size_t>(wide.data() - f.wide_tfs.data()), wide.size());
+    for (std::size_t i = 0; i < wide.size(); ++i)
+        if (std::min(wide[i], Bm25Field::kWide) != f.tfs.data()[first + i])
+            fail_term(term, "its wide frequencies are not those of its postings");
+}
+
+std::uint64_t Bm25Index::memory() const {
+    std::uint64_t bytes = vocabulary_ ? vocabulary_->memory() : 0;
+    for (const Bm25Field& f : fields_)
+        bytes += f.lengths.size() * 4 + f.starts.size() * 8 + f.docs.size() * 5 + f.wide_tfs.size() * 4 +
+                 (f.positions == nullptr ? 0 : f.positions->n_bytes() + f.starts.size() * 8);
+    return bytes;
+}
+
+std::uint64_t Bm25Index::df(std::uint64_t term) const {
+    if (n_fields() == 1) return postings(term).docs.size();
+    std::vector<std::uint32_t> docs;
+    for (std::size_t field = 0; field < n_fields(); ++field) {
+        const std::span<const std::uint32_t> list = postings(term, field).docs;
+        const auto middle = static_cast<std::ptrdiff_t>(docs.size());
+        docs.insert(docs.end(), list.begin(), list.end());
+        std::inplace_merge(docs.begin(), docs.begin() + middle, docs.end());
+    }
+    return static_cast<std::uint64_t>(std::unique(docs.begin(), docs.end()) - docs.begin());
 }
 
 std::shared_ptr<const Bm25Scoring> Bm25Index::scoring(bm25::Params params) const {
@@ -48,150 +109,160 @@ std::shared_ptr<const Bm25Scoring> Bm25Index::scoring(bm25::Params params) const
     const std::lock_guard<std::mutex> guard(scoring_lock_);
     if (scoring_ != nullptr && scoring_->params.k1 == params.k1 && scoring_->params.b == params.b)
         return scoring_;
-    check_lengths();
+    const std::span<const std::uint32_t> all = lengths();
     auto made = std::make_shared<Bm25Scoring>();
     made->params = params;
     made->k1_plus_1 = params.k1 + 1.0;
-    made->norms.resize(lengths_.size());
-    const double avgdl = lengths_.size() == 0 ? 0.0 : bm25::average_length(n_tokens_, n_docs());
-    for (std::size_t doc = 0; doc < lengths_.size(); ++doc)
-        made->norms[doc] = bm25::length_norm(params, static_cast<double>(lengths_.data()[doc]), avgdl);
+    made->norms.resize(all.size());
+    const double avgdl = all.empty() ? 0.0 : bm25::average_length(n_tokens(), n_docs());
+    for (std::size_t doc = 0; doc < all.size(); ++doc)
+        made->norms[doc] = bm25::length_norm(params, static_cast<double>(all[doc]), avgdl);
     scoring_ = made;
     return made;
 }
 
 // A stored count that contradicts the lengths would bend every score through avgdl.
-void Bm25Index::check_lengths() const {
-    lengths_.ensure_all();
+std::span<const std::uint32_t> Bm25Index::lengths(std::size_t field) const {
+    const Bm25Field& f = fields_[field];
+    f.lengths.ensure_all();
     std::uint64_t tokens = 0;
-    for (const std::uint32_t dl : lengths_.span()) tokens += dl;
-    if (tokens != n_tokens_)
+    for (const std::uint32_t dl : f.lengths.span()) tokens += dl;
+    if (tokens != f.n_tokens)
         throw CorruptIndex("postings: the document lengths add up to " + std::to_string(tokens) +
-                           " tokens, the stored count is " + std::to_string(n_tokens_) +
+                           " tokens, the stored count is " + std::to_string(f.n_tokens) +
                            "; build the index again or restore the file");
+    return f.lengths.span();
+}
+
+void Bm25Index::write_head(ContainerWriter& writer, std::uint64_t n_docs, std::uint64_t n_terms,
+                           std::span<const std::pair<std::uint64_t, std::uint64_t>> totals) {
+    const std::uint64_t version[] = {kVersion};
+    writer.section("version", std::span<const std::uint64_t>(version));
+    std::vector<std::uint64_t> counts = {n_docs, n_terms, totals.size()};
+    for (const auto& [tokens, postings] : totals) {
+        counts.push_back(tokens);
+        counts.push_back(postings);
+    }
+    writer.section("counts", std::span<const std::uint64_t>(counts));
 }
 
 // Damaged blocks must not get new, matching checksums in the copy: everything is verified first.
 void Bm25Index::write(ContainerWriter& writer) const {
-    lengths_.ensure_all();
-    starts_.ensure_all();
-    docs_.ensure_all();
-    tfs_.ensure_all();
-    const std::uint64_t counts[] = {n_docs(), n_tokens_, n_terms(), n_postings()};
-    writer.section("counts", std::span<const std::uint64_t>(counts));
-    writer.section("lengths", lengths_.span());
-    writer.section("starts", starts_.span());
-    writer.section("docs", docs_.span());
-    writer.section("tfs", tfs_.span());
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> totals;
+    for (const Bm25Field& f : fields_) totals.emplace_back(f.n_tokens, f.docs.size());
+    write_head(writer, n_docs(), n_terms(), totals);
+    for (std::size_t field = 0; field < n_fields(); ++field) {
+        const auto section = [&](const char* name, const auto& column) {
+            column.ensure_all();
+            writer.section(field_section(field, name), column.span());
+        };
+        const Bm25Field& f = fields_[field];
+        section("lengths", f.lengths);
+        section("starts", f.starts);
+        section("docs", f.docs);
+        section("tfs", f.tfs);
+        section("wide_terms", f.wide_terms);
+        section("wide_starts", f.wide_starts);
+        section("wide_tfs", f.wide_tfs);
+        if (f.positions != nullptr) f.positions->write(writer, field);
+    }
     if (vocabulary_) vocabulary_->write(writer);
 }
 
+void Bm25Index::check_counts(const Container& container, const Column<std::uint64_t>& counts) const {
+    const auto fail = [&] {
+        throw CorruptIndex(container.path() + ": the counts do not agree with the sections");
+    };
+    if (counts.data()[0] >= kMost || counts.data()[1] >= kMost) fail();
+    for (std::size_t field = 0; field < n_fields(); ++field) {
+        const Bm25Field& f = fields_[field];
+        if (f.lengths.size() != counts.data()[0] || f.starts.size() != counts.data()[1] + 1 ||
+            f.docs.size() != counts.data()[kCountsBefore + 2 * field + 1] || f.tfs.size() != f.docs.size() ||
+            f.wide_starts.size() != f.wide_terms.size() + 1)
+            fail();
+    }
+}
+
+// The wide terms are few, so they are checked when the file is opened.
+void Bm25Index::check_wide(std::size_t field) const {
+    const Bm25Field& f = fields_[field];
+    f.wide_terms.ensure_all();
+    f.wide_starts.ensure_all();
+    bool good = f.wide_starts.data()[0] == 0 && f.wide_starts.span().back() == f.wide_tfs.size();
+    for (std::size_t i = 0; good && i < f.wide_terms.size(); ++i)
+        good = f.wide_terms.data()[i] < n_terms() &&
+               (i == 0 || f.wide_terms.data()[i - 1] < f.wide_terms.data()[i]) &&
+               f.wide_starts.data()[i] < f.wide_starts.data()[i + 1];
+    if (!good)
+        throw CorruptIndex("postings: the wide term frequencies do not fit together; build the index again");
+}
+
 std::shared_ptr<const Bm25Index> Bm25Index::open(const std::shared_ptr<const Container>& container) {
+    const auto version =
+        container->has("version") ? container->column<std::uint64_t>("version") : Column<std::uint64_t>();
+    version.ensure_all();
+    if (version.size() != 1 || version.data()[0] != kVersion)
+        throw CorruptIndex(container->path() + ": a BM25 segment of format version " +
+                           std::to_string(version.size() == 1 ? version.data()[0] : 1) +
+                           ", but this gnomon reads " + std::to_string(kVersion) + "; build the index again");
     auto index = std::make_shared<Bm25Index>();
     const Column<std::uint64_t> counts = container->column<std::uint64_t>("counts");
     counts.ensure_all();
-    index->lengths_ = container->column<std::uint32_t>("lengths");
-    index->starts_ = container->column<std::uint64_t>("starts");
-    index->docs_ = container->column<std::uint32_t>("docs");
-    index->tfs_ = container->column<std::uint32_t>("tfs");
-    if (counts.size() != 4 || counts.data()[0] != index->lengths_.size() || counts.data()[0] >= kMost ||
-        counts.data()[2] >= kMost || counts.data()[2] + 1 != index->starts_.size() ||
-        counts.data()[3] != index->docs_.size() || counts.data()[3] != index->tfs_.size())
+    if (counts.size() < kCountsBefore || counts.data()[2] == 0 || counts.data()[2] > kFieldsMost ||
+        counts.size() != kCountsBefore + 2 * counts.data()[2])
         throw CorruptIndex(container->path() + ": the counts do not agree with the sections");
-    index->n_tokens_ = counts.data()[1];
+    for (std::size_t field = 0; field < counts.data()[2]; ++field) {
+        const auto name = [&](const char* what) { return field_section(field, what); };
+        Bm25Field f;
+        f.n_tokens = counts.data()[kCountsBefore + 2 * field];
+        f.lengths = container->column<std::uint32_t>(name("lengths"));
+        f.starts = container->column<std::uint64_t>(name("starts"));
+        f.docs = container->column<std::uint32_t>(name("docs"));
+        f.tfs = container->column<std::uint8_t>(name("tfs"));
+        f.wide_terms = container->column<std::uint32_t>(name("wide_terms"));
+        f.wide_starts = container->column<std::uint64_t>(name("wide_starts"));
+        f.wide_tfs = container->column<std::uint32_t>(name("wide_tfs"));
+        index->fields_.push_back(std::move(f));
+    }
+    index->check_counts(*container, counts);
+    if (container->has(field_section(0, "pos_starts")))
+        for (std::size_t field = 0; field < index->n_fields(); ++field)
+            index->fields_[field].positions = Bm25Positions::open(*container, field, index->n_terms());
+    for (std::size_t field = 0; field < index->n_fields(); ++field) index->check_wide(field);
     if (container->has("vocabulary.slots"))
         index->vocabulary_ = Vocabulary::open(*container, index->n_terms());
-    index->checked_ = std::make_unique<std::atomic<bool>[]>(index->n_terms());
+    index->checked_ = std::make_unique<std::atomic<bool>[]>(index->n_terms() * index->n_fields());
     return index;
 }
 
 void Bm25Index::verify() const {
+    for (std::size_t field = 0; field < n_fields(); ++field) verify_field(field);
+    if (vocabulary_) vocabulary_->verify();
+}
+
+void Bm25Index::verify_field(std::size_t field) const {
+    const std::span<const std::uint32_t> all = lengths(field);
+    std::vector<std::uint64_t> left(all.begin(), all.end());
+    fields_[field].starts.ensure_all();
     std::uint64_t expected = 0;
-    check_lengths();
-    std::vector<std::uint64_t> left(lengths_.span().begin(), lengths_.span().end());
-    starts_.ensure_all();
+    std::uint64_t wide = 0;
     for (std::uint64_t term = 0; term < n_terms(); ++term) {
-        if (starts_.data()[term] != expected)
+        if (fields_[field].starts.data()[term] != expected)
             throw CorruptIndex("postings: the terms leave a gap or overlap");
-        const Postings list = postings(term);
+        const Postings list = postings(term, field);
         expected += list.docs.size();
-        for (std::size_t i = 0; i < list.docs.size(); ++i) left[list.docs[i]] -= list.tfs[i];
+        wide += list.wide.size();
+        for (std::size_t i = 0; i < list.docs.size(); ++i) left[list.docs[i]] -= list.tf(i);
+        if (has_positions()) positions(term, field);
     }
-    if (expected != n_postings()) throw CorruptIndex("postings: some belong to no term");
+    if (has_positions()) fields_[field].positions->verify_starts();
+    if (expected != n_postings(field)) throw CorruptIndex("postings: some belong to no term");
+    if (wide != fields_[field].wide_tfs.size())
+        throw CorruptIndex("postings: some wide frequencies belong to no term");
     for (std::size_t doc = 0; doc < left.size(); ++doc)
         if (left[doc] != 0)
             throw CorruptIndex("postings: the term frequencies of document " + std::to_string(doc) +
                                " do not add up to its length");
-    if (vocabulary_) vocabulary_->verify();
-}
-
-Bm25Builder::Bm25Builder(bool with_vocabulary) : with_vocabulary_(with_vocabulary) {}
-
-void Bm25Builder::add_text(Preset preset, TextView cased, TextView lowered) {
-    const auto sink = [](void* self, const Token& token) {
-        static_cast<Bm25Builder*>(self)->add_token(token.text);
-    };
-    tokenize(preset, cased, lowered, sink, this);
-    end_document();
-}
-
-void Bm25Builder::add_term(std::uint32_t id) {
-    if (id >= terms_.size()) {
-        if (id == kMost) throw InvalidInput("token ids must be below 4,294,967,295");
-        terms_.resize(static_cast<std::size_t>(id) + 1);
-    }
-    Term& term = terms_[id];
-    ++length_;
-    if (term.last_doc == lengths_.size()) {
-        ++term.posting->tf;
-        return;
-    }
-    term.last_doc = static_cast<std::uint32_t>(lengths_.size());
-    ++term.df;
-    ++distinct_now_;
-    term.posting = &postings_.push({id, 1});
-}
-
-void Bm25Builder::end_document() {
-    if (length_ >= kMost) throw InvalidInput("a document holds at most 4,294,967,294 tokens; split it");
-    if (lengths_.size() >= kMost - 1)
-        throw InvalidInput("an index holds at most 4,294,967,294 documents; shard it");
-    lengths_.push_back(static_cast<std::uint32_t>(length_));
-    distinct_.push_back(distinct_now_);
-    n_tokens_ += length_;
-    length_ = 0;
-    distinct_now_ = 0;
-}
-
-// A counting sort by term keeps the order of documents within each term.
-std::shared_ptr<const Bm25Index> Bm25Builder::finish() {
-    auto index = std::make_shared<Bm25Index>();
-    std::vector<std::uint64_t> starts(terms_.size() + 1, 0);
-    for (std::size_t id = 0; id < terms_.size(); ++id) starts[id + 1] = starts[id] + terms_[id].df;
-    terms_ = {};
-    std::vector<std::uint64_t> next(starts.begin(), starts.end() - 1);
-    std::vector<std::uint32_t> docs(postings_.size());
-    std::vector<std::uint32_t> tfs(postings_.size());
-    std::size_t doc = 0;
-    std::uint32_t left = distinct_.empty() ? 0 : distinct_[0];
-    postings_.each([&](const Posting* postings, std::size_t count) {
-        for (std::size_t i = 0; i < count; ++i) {
-            while (left == 0) left = distinct_[++doc];
-            --left;
-            const std::uint64_t place = next[postings[i].term]++;
-            docs[place] = static_cast<std::uint32_t>(doc);
-            tfs[place] = postings[i].tf;
-        }
-    });
-    postings_.clear();
-    index->n_tokens_ = n_tokens_;
-    index->lengths_ = Column<std::uint32_t>::of(std::move(lengths_));
-    index->starts_ = Column<std::uint64_t>::of(std::move(starts));
-    index->docs_ = Column<std::uint32_t>::of(std::move(docs));
-    index->tfs_ = Column<std::uint32_t>::of(std::move(tfs));
-    if (with_vocabulary_) index->vocabulary_ = Vocabulary(std::move(vocabulary_));
-    *this = Bm25Builder(with_vocabulary_);
-    return index;
 }
 
 }  // namespace gnomon

@@ -12,6 +12,9 @@
 
 namespace gnomon {
 
+// A lambda, not the function: the algorithms then inline the comparison.
+inline constexpr auto kBetter = [](const Hit& a, const Hit& b) { return better(a, b); };
+
 // Leaves the best min(k, n) hits, best first. Many hits are dealt into buckets of equal score ranges first
 // (what is subtracted and multiplied is monotone, so no order is lost), and only the buckets that reach into
 // the best k are sorted: 10 ns a hit where sorting all takes 50.
@@ -23,9 +26,9 @@ inline void keep_best(std::vector<Hit>& hits, std::size_t k) {
     const double width = hits.size() > kFew ? most->score - least->score : 0.0;
     if (!(width > 0.0) || !std::isfinite(width)) {
         const auto last = hits.begin() + static_cast<std::ptrdiff_t>(k);
-        if (last != hits.end() && k > 0) std::nth_element(hits.begin(), last - 1, hits.end(), better);
+        if (last != hits.end() && k > 0) std::nth_element(hits.begin(), last - 1, hits.end(), kBetter);
         hits.erase(last, hits.end());
-        std::sort(hits.begin(), hits.end(), better);
+        std::sort(hits.begin(), hits.end(), kBetter);
         return;
     }
     const std::size_t buckets = hits.size();
@@ -48,7 +51,7 @@ inline void keep_best(std::vector<Hit>& hits, std::size_t k) {
         const auto start = sorted.begin() + static_cast<std::ptrdiff_t>(first);
         const auto end = sorted.begin() + static_cast<std::ptrdiff_t>(places[b]);
         if (end - start == 2 && better(start[1], start[0])) std::swap(start[0], start[1]);
-        if (end - start > 2) std::sort(start, end, better);
+        if (end - start > 2) std::sort(start, end, kBetter);
         first = places[b];
     }
     sorted.resize(k);
@@ -84,7 +87,7 @@ class TopK {
     double cut() {
         if (k_ == 0 || hits_.size() < k_) return threshold_;
         const auto last = hits_.begin() + static_cast<std::ptrdiff_t>(k_) - 1;
-        std::nth_element(hits_.begin(), last, hits_.end(), better);
+        std::nth_element(hits_.begin(), last, hits_.end(), kBetter);
         threshold_ = last->score;
         hits_.resize(k_);
         return threshold_;

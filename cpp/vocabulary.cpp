@@ -4,8 +4,13 @@
 #include <limits>
 
 #include "error.hpp"
+#include "vocabulary_sorted.hpp"
 
 namespace gnomon {
+
+namespace {
+constexpr std::size_t kMostBytes = std::numeric_limits<std::uint32_t>::max();
+}  // namespace
 
 // FNV-1a over eight bytes at a time with a multiply-xorshift finish: short terms take one or two rounds.
 std::uint64_t term_hash(std::string_view term) {
@@ -29,46 +34,77 @@ std::uint64_t term_hash(std::string_view term) {
     return hash ^ (hash >> 32);
 }
 
-VocabularyBuilder::VocabularyBuilder() : starts_{0}, slots_(1024, 0) {}
+VocabularyBuilder::VocabularyBuilder() : starts_{0}, slots_(1024) {}
 
 std::uint32_t VocabularyBuilder::intern(std::string_view term) {
-    const std::uint64_t hash = term_hash(term);
+    if (term.size() > kInline) return intern_long(term);
+    char padded[kInline] = {};
+    if (!term.empty()) std::memcpy(padded, term.data(), term.size());
+    return intern_prepared(prepare({padded, term.size()}));
+}
+
+std::uint32_t VocabularyBuilder::add_inline(const Key& key, std::size_t slot) {
+    char bytes[kInline];
+    std::memcpy(bytes, &key.first, 8);
+    std::memcpy(bytes + 8, &key.second, 8);
+    return add({bytes, key.size}, key, slot);
+}
+
+std::uint32_t VocabularyBuilder::intern_long(std::string_view term) {
+    if (term.size() > kMostBytes) throw InvalidInput("a token holds at most 4,294,967,295 bytes; split it");
+    const Key key{term_hash(term), bytes_.size(), static_cast<std::uint32_t>(term.size())};
     const std::size_t mask = slots_.size() - 1;
-    std::size_t slot = hash & mask;
-    for (; slots_[slot] != 0; slot = (slot + 1) & mask) {
-        const std::uint32_t id = slots_[slot] - 1;
-        if (hashes_[id] == hash && starts_[id + 1] - starts_[id] == term.size() &&
-            (term.empty() || std::memcmp(&bytes_[starts_[id]], term.data(), term.size()) == 0))
-            return id;
+    std::size_t slot = hash_of(key) & mask;
+    for (; slots_[slot].id_plus_1 != 0; slot = (slot + 1) & mask) {
+        const Key& known = slots_[slot].key;
+        if (known.first == key.first && known.size == key.size &&
+            std::memcmp(&bytes_[known.second], term.data(), term.size()) == 0)
+            return slots_[slot].id_plus_1 - 1;
     }
-    if (hashes_.size() >= std::numeric_limits<std::uint32_t>::max() - 1)
+    return add(term, key, slot);
+}
+
+std::uint32_t VocabularyBuilder::add(std::string_view term, const Key& key, std::size_t slot) {
+    if (size() >= std::numeric_limits<std::uint32_t>::max() - 2)
         throw InvalidInput("an index holds at most 4,294,967,294 distinct terms; split the collection");
     const std::uint32_t id = size();
     bytes_.insert(bytes_.end(), term.begin(), term.end());
     starts_.push_back(bytes_.size());
-    hashes_.push_back(hash);
-    slots_[slot] = id + 1;
-    if (hashes_.size() * 4 > slots_.size() * 3) grow();
+    slots_[slot] = {key, id + 1};
+    if (std::size_t{size()} * 4 > slots_.size() * 3) grow();
     return id;
 }
 
 void VocabularyBuilder::grow() {
-    std::vector<std::uint32_t> slots(slots_.size() * 2, 0);
+    std::vector<Slot> slots(slots_.size() * 2);
     const std::size_t mask = slots.size() - 1;
-    for (std::uint32_t id = 0; id < size(); ++id) {
-        std::size_t slot = hashes_[id] & mask;
-        while (slots[slot] != 0) slot = (slot + 1) & mask;
-        slots[slot] = id + 1;
+    for (const Slot& each : slots_) {
+        if (each.id_plus_1 == 0) continue;
+        std::size_t slot = hash_of(each.key) & mask;
+        while (slots[slot].id_plus_1 != 0) slot = (slot + 1) & mask;
+        slots[slot] = each;
     }
     slots_.swap(slots);
 }
 
+// The table on disk, in the order of the ids, so that equal vocabularies are equal files.
+std::vector<std::uint32_t> Vocabulary::stored_slots(const VocabularyBuilder& builder) {
+    std::vector<std::uint32_t> slots(builder.slots_.size(), 0);
+    const std::size_t mask = slots.size() - 1;
+    for (std::uint32_t id = 0; id < builder.size(); ++id) {
+        std::size_t slot = term_hash(builder.term(id)) & mask;
+        while (slots[slot] != 0) slot = (slot + 1) & mask;
+        slots[slot] = id + 1;
+    }
+    return slots;
+}
+
 Vocabulary::Vocabulary(VocabularyBuilder&& builder)
-    : size_(builder.size()),
-      bytes_(
-          Column<std::uint8_t>::of(std::vector<std::uint8_t>(builder.bytes_.begin(), builder.bytes_.end()))),
-      starts_(Column<std::uint64_t>::of(std::move(builder.starts_))),
-      slots_(Column<std::uint32_t>::of(std::move(builder.slots_))) {}
+    : size_(builder.size()), slots_(Column<std::uint32_t>::of(stored_slots(builder))) {
+    bytes_ =
+        Column<std::uint8_t>::of(std::vector<std::uint8_t>(builder.bytes_.begin(), builder.bytes_.end()));
+    starts_ = Column<std::uint64_t>::of(std::move(builder.starts_));
+}
 
 std::string_view Vocabulary::term(std::uint32_t id) const {
     starts_.ensure(id, 2);
@@ -77,6 +113,11 @@ std::string_view Vocabulary::term(std::uint32_t id) const {
     if (first > last || last > bytes_.size()) throw CorruptIndex("vocabulary: a term lies outside its arena");
     bytes_.ensure(first, last - first);
     return {reinterpret_cast<const char*>(bytes_.data()) + first, last - first};
+}
+
+const SortedTerms& Vocabulary::sorted() const {
+    std::call_once(lazy_->once, [this] { lazy_->terms = std::make_shared<SortedTerms>(*this); });
+    return *lazy_->terms;
 }
 
 std::optional<std::uint32_t> Vocabulary::find(std::string_view text) const {

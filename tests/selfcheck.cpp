@@ -18,6 +18,7 @@
 
 #include "analyze.hpp"
 #include "bm25.hpp"
+#include "bm25_builder.hpp"
 #include "bm25_index.hpp"
 #include "bm25_search.hpp"
 #include "cpu.hpp"
@@ -172,11 +173,12 @@ void check_bm25_kernels(const Kernels& kernels) {
         const std::size_t width = 3 * n + 1;
         std::vector<double> norms(width), got(width, -0.0), want(width, -0.0);
         for (double& norm : norms) norm = 0.3 + static_cast<double>(random.below(1000)) / 256.0;
-        std::vector<std::uint32_t> docs(n + 1), tfs(n + 1), out(width), expected;
+        std::vector<std::uint32_t> docs(n + 1), out(width), expected;
+        std::vector<std::uint8_t> tfs(n + 1);
         for (int term = 0; term < 3; ++term) {
             for (std::size_t i = 0; i < n; ++i) {
                 docs[i + 1] = base + static_cast<std::uint32_t>(3 * i) + random.below(3);
-                tfs[i + 1] = random.below(20) == 0 ? 4'294'967'295u : 1 + random.below(9);
+                tfs[i + 1] = static_cast<std::uint8_t>(random.below(20) == 0 ? 255 : 1 + random.below(9));
             }
             kernels.bm25_add(docs.data() + 1, tfs.data() + 1, n, base, norms.data(), 1.7, 2.2, got.data());
             for (std::size_t i = 1; i <= n; ++i)
@@ -196,6 +198,52 @@ void check_bm25_kernels(const Kernels& kernels) {
     }
     check(std::string(kernels.level) + ": bm25_add, 0..130 postings, misaligned, 32-bit range", add);
     check(std::string(kernels.level) + ": bm25_select", select);
+}
+
+void check_bm25_screens(const Kernels& kernels) {
+    const Kernels& scalar = kernels_named("scalar");
+    Random random;
+    bool row = true, pick = true, bound = true, blocks = true;
+    for (std::size_t n = 64; n <= 448; n += 64) {
+        std::vector<float> rows(n), sums(n), other(n), got_sums(n), want_sums(n);
+        std::vector<std::uint8_t> maxima(n);
+        std::vector<std::uint16_t> bounds(n), want_bounds(n);
+        std::vector<std::uint32_t> got(n), want(n);
+        for (std::size_t i = 0; i < n; ++i) {
+            rows[i] = static_cast<float>(random.below(1000)) / 512.0F;
+            sums[i] = other[i] = random.below(3) == 0 ? 0.0F : static_cast<float>(random.below(1000));
+            maxima[i] = static_cast<std::uint8_t>(random.below(256));
+        }
+        kernels.bm25_row(rows.data(), n, 0.7F, sums.data());
+        scalar.bm25_row(rows.data(), n, 0.7F, other.data());
+        row = row && sums == other;
+        for (const float threshold : {0.0F, 1.0F, other[n / 2], 1e9F}) {
+            std::vector<float> a = other, b = other;
+            const std::size_t count = kernels.bm25_pick(a.data(), n, threshold, got.data(), got_sums.data());
+            pick = pick && count == scalar.bm25_pick(b.data(), n, threshold, want.data(), want_sums.data()) &&
+                   std::equal(got.begin(), got.begin() + static_cast<std::ptrdiff_t>(count), want.begin()) &&
+                   std::equal(got_sums.begin(), got_sums.begin() + static_cast<std::ptrdiff_t>(count),
+                              want_sums.begin()) &&
+                   a == std::vector<float>(n, 0.0F);
+        }
+        for (const std::uint16_t weight : {std::uint16_t{0}, std::uint16_t{777}, std::uint16_t{60235}}) {
+            for (const bool add : {false, true}) {
+                kernels.bm25_bound(maxima.data(), n, weight, add, bounds.data());
+                scalar.bm25_bound(maxima.data(), n, weight, add, want_bounds.data());
+                bound = bound && bounds == want_bounds;
+            }
+            for (const std::uint16_t least : {std::uint16_t{1}, want_bounds[3], std::uint16_t{65535}}) {
+                const std::size_t count = kernels.bm25_blocks(bounds.data(), n, least, got.data());
+                blocks =
+                    blocks && count == scalar.bm25_blocks(bounds.data(), n, least, want.data()) &&
+                    std::equal(got.begin(), got.begin() + static_cast<std::ptrdiff_t>(count), want.begin());
+            }
+        }
+    }
+    check(std::string(kernels.level) + ": bm25_row", row);
+    check(std::string(kernels.level) + ": bm25_pick", pick);
+    check(std::string(kernels.level) + ": bm25_bound", bound);
+    check(std::string(kernels.level) + ": bm25_blocks", blocks);
 }
 
 std::vector<std::int64_t> plain_mmr(const std::vector<double>& relevance,
@@ -299,27 +347,31 @@ void check_bm25_index(const std::string& folder) {
     const auto opened = Bm25Index::open(Container::open(path));
     opened->verify();
     const std::vector<std::vector<std::uint32_t>> queries = {{0}, {299}, {5, 5, 0}, {250, 3, 17, 3, 120}, {}};
+    const Bm25Scorer in_memory(Bm25Snapshot::of({SegmentView{built, nullptr}}), {});
+    const Bm25Scorer in_file(Bm25Snapshot::of({SegmentView{opened, nullptr}}), {});
     for (const std::string& level : usable_levels()) {
         bool search = true, all = true, reopened = true;
-        Bm25Scratch scratch;
+        Bm25Search searcher(kernels_named(level));
         for (const auto& query : queries) {
             const std::vector<Hit> hits = plain_bm25(documents, query);
-            const auto scoring = built->scoring({});
+            Bm25Query terms, file_terms;
+            for (const std::uint32_t term : query) {
+                terms.push_back({in_memory.find(term)});
+                file_terms.push_back({in_file.find(term)});
+            }
             for (const std::size_t k : {1, 10, 1000, 50'000}) {
                 const auto want = first_k(hits, k);
-                search =
-                    search &&
-                    same_hits(bm25_search(*built, *scoring, query, k, kernels_named(level), scratch), want);
-                reopened = reopened && same_hits(bm25_search(*opened, *opened->scoring({}), query, k,
-                                                             kernels_named(level), scratch),
-                                                 want);
+                for (const Path path : {Path::kAuto, Path::kPlain, Path::kWindows, Path::kBlocks,
+                                        Path::kEssential, Path::kDirect})
+                    search = search && same_hits(searcher.top_k(in_memory, terms, k, {}, path), want);
+                reopened = reopened && same_hits(searcher.top_k(in_file, file_terms, k), want);
             }
             std::vector<double> scores(documents.size()), want(documents.size(), 0.0);
-            bm25_score_all(*built, *scoring, query, kernels_named(level), scores.data());
+            bm25_score_all(in_memory, terms, kernels_named(level), scores.data());
             for (const Hit& hit : hits) want[hit.position] = hit.score;
             all = all && same_bits(scores.data(), want.data(), want.size());
         }
-        check(level + ": bm25 search over 40,000 documents equals the plain loop", search);
+        check(level + ": every path of bm25 search over 40,000 documents equals the plain loop", search);
         check(level + ": bm25 scores of all documents", all);
         check(level + ": bm25 search in the file opened again", reopened);
     }
@@ -418,6 +470,20 @@ void check_analyzer() {
     const Strings whole_and_parts = {"the", "httpserver", "http", "server", "foo_bar", "foo", "bar", "x1"};
     check("analyze: standard-v1 adds an identifier's parts",
           tokens_of(Preset::standard_v1, ascii, ascii) == whole_and_parts);
+    check("analyze: bm25s drops single characters and keeps identifiers",
+          tokens_of(Preset::bm25s, ascii, ascii) == Strings{"the", "httpserver", "foo_bar", "x1", "__"});
+    const std::string dotted = "The dog's U.S.A. 3,14.5 a:1";
+    const Strings lucene = {"the", "dog", "u.s.a", "3,14.5", "a", "1"};
+    check("analyze: words as Lucene cuts them", tokens_of(Preset::lucene_english, dotted, dotted) == lucene);
+    const std::u32string wide(dotted.begin(), dotted.end());
+    std::u32string low = wide;
+    for (char32_t& c : low)
+        if (c >= U'A' && c <= U'Z') c += 32;
+    check("analyze: four bytes a code point, same words",
+          tokens_of(Preset::lucene_english, wide, low) == lucene);
+    check("porter: hopping, relational, sky", porter_stem("hopping") == "hop" &&
+                                                  porter_stem("relational") == "relat" &&
+                                                  porter_stem("sky") == "sky");
     const std::u16string cased(ascii.begin(), ascii.end());
     std::u16string lowered = cased;
     for (char16_t& c : lowered)
@@ -463,6 +529,7 @@ int run(const std::string& folder) {
         const Kernels& kernels = kernels_named(level);
         check_dense_kernels(kernels);
         check_bm25_kernels(kernels);
+        check_bm25_screens(kernels);
         check_mmr(kernels);
         check_dense(kernels);
         check_dense_screen(kernels, check);

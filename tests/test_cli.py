@@ -55,6 +55,16 @@ def index(folder: Path, tmp_path: Path) -> Path:
     return tmp_path / "index"
 
 
+@pytest.mark.parametrize("command", [None, *sorted(cli.commands)])
+def test_help_keeps_its_lines(command: str | None) -> None:
+    """A paragraph that click is not to rewrap is marked by a character, which is not printed."""
+    text = run(*([] if command is None else [command]), "--help").output
+    assert "\\b" not in text
+    assert "\b" not in text
+    if command is None:
+        assert "\n  gnomon search docs.gnomon" in text
+
+
 def names(folder: Path) -> list[str]:
     return sorted(entry.name for entry in folder.iterdir())
 

@@ -148,6 +148,37 @@ def test_scores_agree_with_the_oracles_run(name: str, shared: Path) -> None:
             assert math.isclose(score, expected * (K1 + 1), rel_tol=1e-12), (query, document)
 
 
+ENGLISH = {"name": "lucene-english"}
+ARABIC = {"name": "standard-v1", "stemmer": "arabic", "stop_words": "arabic"}
+SUITABLE = {
+    **{"cacm": ENGLISH, "scifact": ENGLISH, "xquad_en": ENGLISH, "xquad_ar": ARABIC},
+    **{"xquad_zh": {"name": "standard-v1"}, "zh_cmrc2018_trial": {"name": "standard-v1"}},
+}
+
+
+@pytest.mark.parametrize(("k1", "b"), [(1.2, 0.75), (0.9, 0.4)])
+@pytest.mark.parametrize("name", NAMES)
+def test_measures_reach_lucenes(name: str, k1: float, b: float, shared: Path) -> None:
+    """Within 0.005 of Lucene with its analyzer of the language, or above, in each measure."""
+    if "stemmer" in SUITABLE[name]:
+        pytest.importorskip("Stemmer", reason="the extra stem")
+    folder = shared / "data" / "collections" / name
+    data = collection(folder)
+    analyzer = gnomon.Analyzer(**SUITABLE[name])
+    index = gnomon.BM25Index.build(data.texts, ids=data.ids, analyzer=analyzer, k1=k1, b=b)
+    asked = json_lines(folder / "queries.jsonl")
+    found = index.search_many([query["text"] for query in asked], DEPTH)
+    run = {
+        query["_id"]: list(zip(hits.ids, hits.scores.tolist(), strict=True))
+        for query, hits in zip(asked, found, strict=True)
+    }
+    ours = measured(data, run)
+    references = json.loads((shared / "data" / "references.json").read_text())
+    theirs = references[name]["measured"][f"lucene_k1={k1}_b={b}"]
+    for mine, its in (("nDCG@10", "ndcg_cut_10"), ("R@100", "recall_100"), ("AP", "map")):
+        assert ours[mine] >= theirs[its] - 0.005, (mine, ours[mine], theirs[its])
+
+
 def test_dense_top_100_equals_the_exact_cosines(shared: Path) -> None:
     """Real MiniLM embeddings against top-100 lists computed elsewhere in float64."""
     import numpy as np

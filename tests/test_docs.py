@@ -39,7 +39,10 @@ def is_exception(name: str) -> bool:
 
 
 @pytest.mark.parametrize("name", sorted(set(gnomon.__all__) - NO_EXAMPLE))
-def test_every_public_name_has_an_example_that_runs(name: str) -> None:
+def test_every_public_name_has_an_example_that_runs(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     doc = inspect.getdoc(getattr(gnomon, name)) or ""
     assert doc, f"gnomon.{name} has no docstring"
     if is_exception(name):  # is raised, not called

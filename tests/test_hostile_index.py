@@ -108,7 +108,7 @@ def test_vectors_that_are_not_those_of_the_squares(dense: Path, section: str, va
 @pytest.mark.parametrize("tokens", [0, 1, 2**64 - 1])
 def test_a_token_count_that_is_not_the_sum_of_the_lengths(bm25: Path, tokens: int) -> None:
     def change(sections: Sections) -> None:
-        sections["counts"][1] = np.uint64(tokens)
+        sections["counts"][3] = np.uint64(tokens)
 
     forge(bm25, "bm25", "postings", change)
     index = gnomon.BM25Index.load(bm25)
@@ -120,7 +120,7 @@ def test_a_token_count_that_is_not_the_sum_of_the_lengths(bm25: Path, tokens: in
 
 def test_verify_adds_up_each_document(bm25: Path) -> None:
     def change(sections: Sections) -> None:
-        sections["lengths"][:] = sections["lengths"][::-1].copy()
+        sections["0.lengths"][:] = sections["0.lengths"][::-1].copy()
 
     forge(bm25, "bm25", "postings", change)
     with pytest.raises(gnomon.CorruptIndex, match="document 0"):
@@ -148,11 +148,21 @@ def test_ids_of_another_kind_than_the_manifest_says(bm25: Path, kind: Any) -> No
     [
         *(("k1", value) for value in (-1.0, 10**400, True, "1.2", None, [])),
         *(("b", value) for value in (-0.1, 1.5, None)),
+        *(("formula", {"name": value}) for value in ("nope", "bm25f", None, 1)),
+        *(("formula", {"field_weights": value}) for value in ([1.0], None, "ab")),
+        *(("formula", value) for value in (None, [], {}, "default")),
+        *(("fields", value) for value in (["a", "b"], ["a", "a"], [1], None, "a")),
+        *(("store_text", value) for value in (True, 1, None)),
+        *(("next_id", value) for value in (-1, 2**62, None, True)),
+        *(("next_number", value) for value in (0, -1, None)),
+        *(("segments", value) for value in ([], None, [{}], [0], {}, "a")),
         *(("analyzer", value) for value in (0, "standard-v1", [], {}, {"name": []})),
         ("analyzer", {"custom": True}),
     ],
 )
 def test_settings_that_no_index_was_saved_with(bm25: Path, key: str, value: Any) -> None:
+    if key == "formula" and isinstance(value, dict) and value:
+        value = {**manifest_of(bm25).parts["bm25"].meta["formula"], **value}
     forge_meta(bm25, "bm25", key, value)
     with pytest.raises(gnomon.CorruptIndex):
         gnomon.BM25Index.load(bm25)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import doctest
 import importlib.util
 import re
+import shlex
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from click.testing import CliRunner
+from gnomon.cli import cli
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text("utf-8")
@@ -28,6 +31,21 @@ def test_python_blocks_run_in_one_namespace(
     assert len(example.examples) >= 10
     report: list[str] = []
     assert doctest.DocTestRunner().run(example, out=report.append).failed == 0, "".join(report)
+
+
+def test_console_lines_of_recall_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the files that the Python blocks wrote."""
+    monkeypatch.chdir(tmp_path)
+    text = "\n".join(blocks("python"))
+    example = doctest.DocTestParser().get_doctest(text, {}, "README.md", "README.md", 0)
+    assert doctest.DocTestRunner().run(example, out=lambda line: None).failed == 0
+    lines = "\n".join(blocks("console"))
+    commands = re.findall(r"^\$ gnomon ((?:groundtruth|recall) .*)$", lines, re.MULTILINE)
+    assert len(commands) == 3
+    for command in commands:
+        done = CliRunner().invoke(cli, shlex.split(command))
+        assert done.exit_code == 0, (command, done.output)
+    assert {"report.html", "curve.csv"} <= {path.name for path in tmp_path.iterdir()}
 
 
 def test_the_two_commands_are_one_line_each() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,9 @@ from typing import Any
 import gnomon
 import numpy as np
 import pytest
-from gnomon.fusion import rrf_scores
+from gnomon.formats import FormatError, open_vectors
+from gnomon.fusion import max_score_fusion, rrf_scores
+from gnomon.recall_counts import ann_benchmarks, as_distances
 from gnomon.reference import dense
 
 Case = dict[str, Any]
@@ -216,3 +219,63 @@ def test_rrf_an_exact_tie_stays_a_tie(cases: dict[str, Case]) -> None:
     for exact in (True, False):  # the default adds with rounding: here the order is the same
         fused = gnomon.reciprocal_rank_fusion(lists, case["input"]["k"], exact=exact)
         assert fused.index("P") < fused.index("Q")
+
+
+def test_rrf_score_maximum_keeps_the_larger(cases: dict[str, Case]) -> None:
+    case = cases["rrf-08"]
+    lists = [[(doc_id, score) for doc_id, score in one] for one in case["input"]["lists"]]
+    fused = max_score_fusion(lists)
+    assert [doc_id for doc_id, _ in fused] == case["right"]["ranking"]
+    assert dict(fused) == case["right"]["scores"]
+
+
+# ------------------------------------------------------------------------------------ ANN recall
+def test_ann_the_same_neighbour_ten_times(cases: dict[str, Case]) -> None:
+    case = cases["ann-01"]
+    given = case["input"]
+    scores = [[-distance for distance in given["true_distances"]]]
+    found = gnomon.recall(
+        [given["true_ids"]], [given["returned_ids"]], given["k"], truth_scores=scores
+    )
+    assert found.mean == case["right"]["recall@10"]
+    assert found.coverage.repeated.tolist() == [9]
+    near = np.array([given["returned_distances"]])
+    loose = ann_benchmarks(-np.array(scores), near, given["k"], 1e-3)
+    assert loose.tolist() == [10]  # what the definition by distance says: 1.0
+
+
+def test_ann_angular_is_one_minus_the_cosine(cases: dict[str, Case]) -> None:
+    """And with vectors both sides are scored anew, whatever formula the truth's file used."""
+    case = cases["ann-03"]
+    cosines = case["input"]["cos"]
+    right = case["right"]
+    found = as_distances(np.array(cosines), "cosine").tolist()
+    assert [round(distance, 15) for distance in found] == right["1-cos"]
+    base = np.array([[c, math.sqrt(1 - c * c)] for c in cosines], np.float32)
+    query = np.array([[1.0, 0.0]], np.float32)
+    for formula in ("1-cos", "sqrt(2-2cos)", "acos/pi"):
+        scores = [[-distance for distance in right[formula]]]
+        one = gnomon.recall(
+            [[0, 1, 2]],
+            [[1, 0]],
+            2,
+            truth_scores=scores,
+            base=base,
+            queries=query,
+            metric="cosine",
+        )
+        assert (one.mean, one.mean_of("ann-benchmarks")) == (1.0, 1.0)
+
+
+def test_ann_fvecs_and_fbin_are_not_mixed_up(cases: dict[str, Case], shared: Path) -> None:
+    assert "otherwise refuse with the reason" in cases["ann-04"]["right"]["rule"]
+    ann = shared / "data" / "ann"
+    if not ann.is_dir():
+        pytest.skip(f"no ANN material at {ann}")
+    with pytest.raises(FormatError, match="it fits fvecs: 1000 rows of dimension 384"):
+        open_vectors(ann / "small/unit.fvecs", format="fbin")
+    with pytest.raises(FormatError, match="it looks like fbin: a header of 1000 rows of dim"):
+        open_vectors(ann / "small/unit.fbin", format="fvecs")
+    for name in ("fvecs_named.fbin", "fbin_named.fvecs", "id_column.fvecs"):
+        with pytest.raises(FormatError, match=name):
+            open_vectors(ann / "bad" / name)

@@ -13,7 +13,7 @@ static __m256d to_double(__m128i values) noexcept {
     return _mm256_sub_pd(_mm256_castsi256_pd(bits), _mm256_castsi256_pd(magic));
 }
 
-void bm25_add(const std::uint32_t* docs, const std::uint32_t* tfs, std::size_t n, std::uint32_t base,
+void bm25_add(const std::uint32_t* docs, const std::uint8_t* tfs, std::size_t n, std::uint32_t base,
               const double* norms, double idf, double k1_plus_1, double* scores) noexcept {
     const __m128i bases = _mm_set1_epi32(static_cast<int>(base));
     const __m256d idfs = _mm256_set1_pd(idf);
@@ -22,7 +22,9 @@ void bm25_add(const std::uint32_t* docs, const std::uint32_t* tfs, std::size_t n
     for (; i + 4 <= n; i += 4) {
         const __m128i offsets =
             _mm_sub_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(docs + i)), bases);
-        const __m256d tf = to_double(_mm_loadu_si128(reinterpret_cast<const __m128i*>(tfs + i)));
+        int four;
+        __builtin_memcpy(&four, tfs + i, sizeof four);
+        const __m256d tf = to_double(_mm_cvtepu8_epi32(_mm_cvtsi32_si128(four)));
         const __m256d norm = _mm256_add_pd(tf, _mm256_i32gather_pd(norms, offsets, 8));
         const __m256d weight = _mm256_div_pd(_mm256_mul_pd(_mm256_mul_pd(idfs, tf), factor), norm);
         const __m256d sums = _mm256_add_pd(_mm256_i32gather_pd(scores, offsets, 8), weight);
@@ -59,6 +61,66 @@ std::size_t bm25_select(const double* scores, std::size_t n, double threshold, s
         __builtin_memcpy(&bits, scores + i, sizeof bits);
         if (scores[i] >= threshold && bits != 0x8000000000000000u)
             out[count++] = static_cast<std::uint32_t>(i);
+    }
+    return count;
+}
+
+void bm25_row(const float* row, std::size_t n, float weight, float* sums) noexcept {
+    const __m256 weights = _mm256_set1_ps(weight);
+    for (std::size_t i = 0; i < n; i += 8) {
+        const __m256 parts = _mm256_mul_ps(weights, _mm256_loadu_ps(row + i));
+        _mm256_storeu_ps(sums + i, _mm256_add_ps(_mm256_loadu_ps(sums + i), parts));
+    }
+}
+
+std::size_t bm25_pick(float* sums, std::size_t n, float threshold, std::uint32_t* out,
+                      float* out_sums) noexcept {
+    const __m256 limit = _mm256_set1_ps(threshold);
+    const __m256 zero = _mm256_setzero_ps();
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < n; i += 8) {
+        const __m256 eight = _mm256_loadu_ps(sums + i);
+        int mask = _mm256_movemask_ps(
+            _mm256_and_ps(_mm256_cmp_ps(eight, limit, _CMP_GE_OQ), _mm256_cmp_ps(eight, zero, _CMP_GT_OQ)));
+        while (mask != 0) {
+            const std::size_t at = i + static_cast<std::size_t>(__builtin_ctz(static_cast<unsigned>(mask)));
+            out[count] = static_cast<std::uint32_t>(at);
+            out_sums[count++] = sums[at];
+            mask &= mask - 1;
+        }
+        _mm256_storeu_ps(sums + i, zero);
+    }
+    return count;
+}
+
+void bm25_bound(const std::uint8_t* maxima, std::size_t n, std::uint16_t weight, bool add,
+                std::uint16_t* bounds) noexcept {
+    const __m256i weights = _mm256_set1_epi16(static_cast<short>(weight));
+    const __m256i one = _mm256_set1_epi16(1);
+    for (std::size_t i = 0; i < n; i += 16) {
+        // The byte goes into the upper half of its word, so that the high product is byte * weight >> 8.
+        const __m256i bytes =
+            _mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(maxima + i)));
+        __m256i bound = _mm256_add_epi16(_mm256_mulhi_epu16(_mm256_slli_epi16(bytes, 8), weights), one);
+        if (add)
+            bound = _mm256_add_epi16(bound, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(bounds + i)));
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(bounds + i), bound);
+    }
+}
+
+std::size_t bm25_blocks(const std::uint16_t* bounds, std::size_t n, std::uint16_t threshold,
+                        std::uint32_t* out) noexcept {
+    const __m256i limit = _mm256_set1_epi16(static_cast<short>(threshold));
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < n; i += 16) {
+        const __m256i values = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(bounds + i));
+        unsigned mask = static_cast<unsigned>(
+            _mm256_movemask_epi8(_mm256_cmpeq_epi16(_mm256_max_epu16(values, limit), values)));
+        while (mask != 0) {  // two bits a value
+            const unsigned bit = static_cast<unsigned>(__builtin_ctz(mask));
+            out[count++] = static_cast<std::uint32_t>(i) + bit / 2;
+            mask &= ~(3U << bit);
+        }
     }
     return count;
 }

@@ -5,7 +5,7 @@
 
 namespace gnomon::avx512 {
 
-void bm25_add(const std::uint32_t* docs, const std::uint32_t* tfs, std::size_t n, std::uint32_t base,
+void bm25_add(const std::uint32_t* docs, const std::uint8_t* tfs, std::size_t n, std::uint32_t base,
               const double* norms, double idf, double k1_plus_1, double* scores) noexcept {
     const __m256i bases = _mm256_set1_epi32(static_cast<int>(base));
     const __m512d idfs = _mm512_set1_pd(idf);
@@ -15,7 +15,8 @@ void bm25_add(const std::uint32_t* docs, const std::uint32_t* tfs, std::size_t n
         const std::size_t left = n - i;
         const __mmask8 mask = left >= 8 ? 0xFF : static_cast<__mmask8>((1u << left) - 1u);
         const __m256i offsets = _mm256_sub_epi32(_mm256_maskz_loadu_epi32(mask, docs + i), bases);
-        const __m512d tf = _mm512_cvtepu32_pd(_mm256_maskz_loadu_epi32(mask, tfs + i));
+        const __m128i bytes = _mm_maskz_loadu_epi8(mask, tfs + i);
+        const __m512d tf = _mm512_cvtepu32_pd(_mm256_cvtepu8_epi32(bytes));
         const __m512d norm = _mm512_add_pd(tf, _mm512_mask_i32gather_pd(zero, mask, offsets, norms, 8));
         const __m512d weight = _mm512_div_pd(_mm512_mul_pd(_mm512_mul_pd(idfs, tf), factor), norm);
         const __m512d old = _mm512_mask_i32gather_pd(zero, mask, offsets, scores, 8);
@@ -44,6 +45,64 @@ std::size_t bm25_select(const double* scores, std::size_t n, double threshold, s
             count += found;
         }
         index = _mm256_add_epi32(index, eight);
+    }
+    return count;
+}
+
+void bm25_row(const float* row, std::size_t n, float weight, float* sums) noexcept {
+    const __m512 weights = _mm512_set1_ps(weight);
+    for (std::size_t i = 0; i < n; i += 16) {
+        const __m512 parts = _mm512_mul_ps(weights, _mm512_loadu_ps(row + i));
+        _mm512_storeu_ps(sums + i, _mm512_add_ps(_mm512_loadu_ps(sums + i), parts));
+    }
+}
+
+std::size_t bm25_pick(float* sums, std::size_t n, float threshold, std::uint32_t* out,
+                      float* out_sums) noexcept {
+    const __m512 limit = _mm512_set1_ps(threshold);
+    const __m512 zero = _mm512_setzero_ps();
+    const __m512i sixteen = _mm512_set1_epi32(16);
+    __m512i index = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < n; i += 16) {
+        const __m512 values = _mm512_loadu_ps(sums + i);
+        _mm512_storeu_ps(sums + i, zero);
+        const __mmask16 positive = _mm512_cmp_ps_mask(values, zero, _CMP_GT_OQ);
+        const __mmask16 mask = _mm512_mask_cmp_ps_mask(positive, values, limit, _CMP_GE_OQ);
+        if (mask != 0) {
+            const unsigned found = static_cast<unsigned>(__builtin_popcount(mask));
+            const __mmask16 front = static_cast<__mmask16>((1u << found) - 1u);
+            _mm512_mask_storeu_epi32(out + count, front, _mm512_maskz_compress_epi32(mask, index));
+            _mm512_mask_storeu_ps(out_sums + count, front, _mm512_maskz_compress_ps(mask, values));
+            count += found;
+        }
+        index = _mm512_add_epi32(index, sixteen);
+    }
+    return count;
+}
+
+void bm25_bound(const std::uint8_t* maxima, std::size_t n, std::uint16_t weight, bool add,
+                std::uint16_t* bounds) noexcept {
+    const __m512i weights = _mm512_set1_epi16(static_cast<short>(weight));
+    const __m512i one = _mm512_set1_epi16(1);
+    for (std::size_t i = 0; i < n; i += 32) {
+        // The byte goes into the upper half of its word, so that the high product is byte * weight >> 8.
+        const __m512i bytes = _mm512_cvtepu8_epi16(_mm256_loadu_epi8(maxima + i));
+        __m512i bound = _mm512_add_epi16(_mm512_mulhi_epu16(_mm512_slli_epi16(bytes, 8), weights), one);
+        if (add) bound = _mm512_add_epi16(bound, _mm512_loadu_epi16(bounds + i));
+        _mm512_storeu_epi16(bounds + i, bound);
+    }
+}
+
+std::size_t bm25_blocks(const std::uint16_t* bounds, std::size_t n, std::uint16_t threshold,
+                        std::uint32_t* out) noexcept {
+    const __m512i limit = _mm512_set1_epi16(static_cast<short>(threshold));
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < n; i += 32) {
+        __mmask32 mask = _mm512_cmpge_epu16_mask(_mm512_loadu_epi16(bounds + i), limit);
+        for (; mask != 0; mask &= mask - 1)
+            out[count++] = static_cast<std::uint32_t>(i) +
+                           static_cast<std::uint32_t>(__builtin_ctz(static_cast<unsigned>(mask)));
     }
     return count;
 }

@@ -11,7 +11,7 @@ static bool touched(double score) noexcept {
     return bits != 0x8000000000000000u;
 }
 
-void bm25_add(const std::uint32_t* docs, const std::uint32_t* tfs, std::size_t n, std::uint32_t base,
+void bm25_add(const std::uint32_t* docs, const std::uint8_t* tfs, std::size_t n, std::uint32_t base,
               const double* norms, double idf, double k1_plus_1, double* scores) noexcept {
     for (std::size_t i = 0; i < n; ++i) {
         const std::uint32_t offset = docs[i] - base;
@@ -24,6 +24,40 @@ std::size_t bm25_select(const double* scores, std::size_t n, double threshold, s
     for (std::size_t i = 0; i < n; ++i) {
         out[count] = static_cast<std::uint32_t>(i);
         count += static_cast<std::size_t>(scores[i] >= threshold && touched(scores[i]));
+    }
+    return count;
+}
+
+void bm25_row(const float* row, std::size_t n, float weight, float* sums) noexcept {
+    for (std::size_t i = 0; i < n; ++i) sums[i] += weight * row[i];
+}
+
+std::size_t bm25_pick(float* sums, std::size_t n, float threshold, std::uint32_t* out,
+                      float* out_sums) noexcept {
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < n; ++i) {
+        out[count] = static_cast<std::uint32_t>(i);
+        out_sums[count] = sums[i];
+        count += static_cast<std::size_t>(sums[i] >= threshold && sums[i] > 0.0F);
+        sums[i] = 0.0F;
+    }
+    return count;
+}
+
+void bm25_bound(const std::uint8_t* maxima, std::size_t n, std::uint16_t weight, bool add,
+                std::uint16_t* bounds) noexcept {
+    for (std::size_t i = 0; i < n; ++i) {
+        const unsigned bound = (static_cast<unsigned>(maxima[i]) * weight >> 8) + 1U;
+        bounds[i] = static_cast<std::uint16_t>((add ? bounds[i] : 0U) + bound);
+    }
+}
+
+std::size_t bm25_blocks(const std::uint16_t* bounds, std::size_t n, std::uint16_t threshold,
+                        std::uint32_t* out) noexcept {
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < n; ++i) {
+        out[count] = static_cast<std::uint32_t>(i);
+        count += static_cast<std::size_t>(bounds[i] >= threshold);
     }
     return count;
 }

@@ -10,12 +10,28 @@ namespace gnomon {
 
 // BM25: for i = 0..n-1: scores[o] += idf * tfs[i] * k1_plus_1 / (tfs[i] + norms[o]) with o = docs[i] - base.
 // docs are strictly ascending (scatters never conflict) and lie in [base, base + 2^31).
-using Bm25Add = void(const std::uint32_t* docs, const std::uint32_t* tfs, std::size_t n, std::uint32_t base,
+using Bm25Add = void(const std::uint32_t* docs, const std::uint8_t* tfs, std::size_t n, std::uint32_t base,
                      const double* norms, double idf, double k1_plus_1, double* scores) noexcept;
 
 // Writes the offsets i < n, ascending, of the scores that were touched (their bits differ from -0.0, which an
 // accumulator starts from) and are >= threshold; returns how many. out holds n entries.
 using Bm25Select = std::size_t(const double* scores, std::size_t n, double threshold,
+                               std::uint32_t* out) noexcept;
+
+// BM25 screens (bm25_screen.hpp). sums[i] += weight * row[i]; n is a multiple of 64.
+using Bm25Row = void(const float* row, std::size_t n, float weight, float* sums) noexcept;
+
+// Writes the offsets i < n, ascending, of sums that are positive and >= threshold, and those sums; sets all n
+// sums to +0.0; returns how many. n is a multiple of 32; the outputs hold n entries.
+using Bm25Pick = std::size_t(float* sums, std::size_t n, float threshold, std::uint32_t* out,
+                             float* out_sums) noexcept;
+
+// bounds[i] = (add ? bounds[i] : 0) + (maxima[i] * weight >> 8) + 1, modulo 2^16; n is a multiple of 64.
+using Bm25Bound = void(const std::uint8_t* maxima, std::size_t n, std::uint16_t weight, bool add,
+                       std::uint16_t* bounds) noexcept;
+
+// Writes the places i < n, ascending, where bounds[i] >= threshold; returns how many. n is a multiple of 64.
+using Bm25Blocks = std::size_t(const std::uint16_t* bounds, std::size_t n, std::uint16_t threshold,
                                std::uint32_t* out) noexcept;
 
 // Dense: out[i] = canonical dot of query[0..dim) and row r(i); rows lie `stride` floats apart, and r(i) is
@@ -111,6 +127,10 @@ struct Kernels {
     std::size_t tile_queries;  // of dense_screen: kTileQueries or kWideTileQueries
     Bm25Add* bm25_add;
     Bm25Select* bm25_select;
+    Bm25Row* bm25_row;
+    Bm25Pick* bm25_pick;
+    Bm25Bound* bm25_bound;
+    Bm25Blocks* bm25_blocks;
     DenseDot* dense_dot;
     DenseL2* dense_l2;
     DenseSquare* dense_square;
@@ -128,6 +148,10 @@ namespace scalar {
 constexpr std::size_t tile_queries = kTileQueries;
 Bm25Add bm25_add;
 Bm25Select bm25_select;
+Bm25Row bm25_row;
+Bm25Pick bm25_pick;
+Bm25Bound bm25_bound;
+Bm25Blocks bm25_blocks;
 DenseDot dense_dot;
 DenseL2 dense_l2;
 DenseSquare dense_square;
@@ -145,6 +169,10 @@ namespace avx2 {
 constexpr std::size_t tile_queries = kTileQueries;
 Bm25Add bm25_add;
 Bm25Select bm25_select;
+Bm25Row bm25_row;
+Bm25Pick bm25_pick;
+Bm25Bound bm25_bound;
+Bm25Blocks bm25_blocks;
 DenseDot dense_dot;
 DenseL2 dense_l2;
 DenseSquare dense_square;
@@ -162,6 +190,10 @@ namespace avx512 {
 constexpr std::size_t tile_queries = kTileQueries;
 Bm25Add bm25_add;
 Bm25Select bm25_select;
+Bm25Row bm25_row;
+Bm25Pick bm25_pick;
+Bm25Bound bm25_bound;
+Bm25Blocks bm25_blocks;
 DenseDot dense_dot;
 DenseL2 dense_l2;
 DenseSquare dense_square;
@@ -178,6 +210,10 @@ MmrStep mmr_step;
 // x86-64-v4 with AVX512-VNNI: the screen alone differs, the rest are the functions of avx512.
 namespace avx512vnni {
 using avx512::bm25_add;
+using avx512::bm25_blocks;
+using avx512::bm25_bound;
+using avx512::bm25_pick;
+using avx512::bm25_row;
 using avx512::bm25_select;
 using avx512::dense_dot;
 using avx512::dense_dot_tile;
@@ -196,6 +232,10 @@ ScreenPanel dense_screen;
 // x86-64-v4 with AVX512-VNNI and AMX-INT8, whose state the operating system has to grant: again the screen.
 namespace avx512amx {
 using avx512::bm25_add;
+using avx512::bm25_blocks;
+using avx512::bm25_bound;
+using avx512::bm25_pick;
+using avx512::bm25_row;
 using avx512::bm25_select;
 using avx512::dense_dot;
 using avx512::dense_dot_tile;
@@ -214,6 +254,10 @@ ScreenPanel dense_screen;
 // aarch64 with dot products; BM25 and MMR are as fast as the compiler makes the portable loops.
 namespace neon {
 using scalar::bm25_add;
+using scalar::bm25_blocks;
+using scalar::bm25_bound;
+using scalar::bm25_pick;
+using scalar::bm25_row;
 using scalar::bm25_select;
 using scalar::mmr_step;
 constexpr std::size_t tile_queries = kTileQueries;

@@ -15,8 +15,14 @@ from .citation import citation_report
 from .dense import TopK, cosine_topk
 from .dense_index import DenseIndex
 from .dense_stream import stream_topk
+from .filters import Filter, field
+from .formats import open_vectors
 from .fusion import reciprocal_rank_fusion
+from .fusion_tuning import tune_fusion
+from .groundtruth import groundtruth
+from .groundtruth_file import GroundTruth
 from .mmr import mmr, mmr_vectors
+from .recall import recall
 from .results import Hits
 
 __version__: str = "0.1.0"
@@ -27,15 +33,22 @@ __all__ = [
     "CorruptIndex",
     "DenseIndex",
     "DeviceError",
+    "Filter",
+    "GroundTruth",
     "Hits",
     "TopK",
     "bm25_scores",
     "chunk_tokens",
     "citation_report",
     "cosine_topk",
+    "field",
+    "groundtruth",
     "levels",
     "mmr",
     "mmr_vectors",
+    "open_vectors",
+    "recall",
     "reciprocal_rank_fusion",
     "stream_topk",
+    "tune_fusion",
 ]

@@ -79,6 +79,9 @@ class DirectoryWriter:
     path:
         The directory: new, empty, or a gnomon directory whose content is to be replaced. Its parent
         must exist.
+    lock:
+        The lock file of an existing gnomon directory, held by the caller, who keeps it. Without it
+        the writer takes a lock for as long as it is entered.
 
     Raises
     ------
@@ -103,13 +106,14 @@ class DirectoryWriter:
     ({'metric': 'cosine'}, array([0., 1., 2.]))
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, lock: Lock | None = None) -> None:
         text = os.fspath(path)
         if not isinstance(text, str) or text == "":
             raise ValueError(f"path must name a directory, got {text!r}")
         self._target = Path(os.path.realpath(text))
         self._folder = self._target  # where the files are built
         self._lock: Lock | None = None
+        self._held = lock
         self._previous: Manifest | None = None
         self._parts: dict[str, dict[str, str]] = {}
         self._replaced = False  # the new manifest has taken the place of the old one
@@ -119,7 +123,7 @@ class DirectoryWriter:
         if self._lock is not None or self._committed:
             raise RuntimeError("a DirectoryWriter is used once: make a new one")
         try:
-            if not self._target.exists():
+            if self._held is None and not self._target.exists():
                 self._enter_new()
             else:
                 self._enter_existing()
@@ -270,7 +274,7 @@ class DirectoryWriter:
 
     def _enter_existing(self) -> None:
         self._check_replaceable()  # before the lock file: leave a directory not ours untouched
-        self._lock = Lock(self._target / LOCK, self._target)
+        self._lock = self._held or Lock(self._target / LOCK, self._target)
         self._previous = self._check_replaceable()
         _remove_unreferenced(self._target)
         if self._beside(".lock").exists():  # a writer was killed before its last step
@@ -302,6 +306,6 @@ class DirectoryWriter:
                 yield Path(entry.path)
 
     def _release(self) -> None:
-        if self._lock is not None:
+        if self._lock is not None and self._lock is not self._held:
             self._lock.release()
-            self._lock = None
+        self._lock = None

@@ -5,8 +5,20 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import weakref
 from contextlib import suppress
 from pathlib import Path
+
+_held: weakref.WeakSet[Lock] = weakref.WeakSet()
+
+
+def _forget() -> None:
+    """A forked child lets go of the file, or the lock would outlive a killed parent."""
+    for lock in list(_held):
+        lock.forget()
+
+
+os.register_at_fork(after_in_child=_forget)
 
 
 class Lock:
@@ -17,6 +29,7 @@ class Lock:
 
     def __init__(self, path: Path, target: Path) -> None:
         self._path = path
+        self._fd = -1
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         while True:
             fd = os.open(path, flags, 0o666)
@@ -39,12 +52,21 @@ class Lock:
                 os.close(fd)
                 raise
         self._fd = fd
+        _held.add(self)
         with suppress(OSError):  # a full disk: the number only serves the message above
             os.ftruncate(fd, 0)
             os.write(fd, f"{os.getpid()}\n".encode("ascii"))
 
     def release(self) -> None:
         """Delete the file, then unlock it: in the other order it could be another writer's."""
+        if self._fd < 0:  # the parent's
+            return
         with suppress(FileNotFoundError):
             os.unlink(self._path)
-        os.close(self._fd)
+        self.forget()
+
+    def forget(self) -> None:
+        """Close the file without deleting it."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)

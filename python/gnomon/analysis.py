@@ -7,30 +7,28 @@ Presets (specified by `gnomon.reference.analysis`, compiled in cpp/analyze.cpp):
   (`max_allowed_packet`, `std::vector`, `allowPublicKeyRetrieval`).
 - ``basic-v1``: NFKC, lower case, runs of letters, numbers and marks; bigrams for Chinese, Japanese,
   Korean.
+- ``bm25s``: what `bm25s.tokenize` gives: runs of at least two letters, digits and "_" in lower
+  case, without the 33 stop words of ``lucene-english``.
+- ``lucene-english``: what Lucene's EnglishAnalyzer gives: words by UAX #29, no possessive 's, lower
+  case, without its 33 stop words, stemmed by Porter's algorithm.
 
-Unicode knowledge that changes text (NFKC, case) is Python's; the compiled part gets two aligned
-views of the text and only cuts.
+A stemmer, stop words and synonyms can be put behind any of them. Unicode knowledge that changes
+text (NFKC, case) is Python's; the compiled part gets two aligned views of the text and only cuts.
 """
 
 from __future__ import annotations
 
 import functools
-import unicodedata
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from . import _core
+from . import _core, analysis_meta
+from .analysis_filters import Filters
+from .analysis_options import Options
+from .analysis_text import PRESETS, origin, views
 
 __all__ = ["PRESETS", "Analyzer", "Span"]
-
-PRESETS = ("basic-v1", "standard-v1")
-
-if _core.unicode_version() != unicodedata.unidata_version:
-    raise ImportError(
-        f"gnomon was built for Unicode {_core.unicode_version()}, this Python has "
-        f"{unicodedata.unidata_version}; reinstall gnomon with this Python"
-    )
 
 
 class Span(NamedTuple):
@@ -44,26 +42,73 @@ class Span(NamedTuple):
 class Analyzer:
     """Turns text into tokens. `Analyzer(name)` is a preset, `Analyzer.of(function)` your own.
 
-    Immutable and safe to share between threads. Presets are equal when their names are.
+    Immutable and safe to share between threads. Equal when all options are.
 
-    Raises ValueError for a name that is not in `PRESETS`.
+    Parameters
+    ----------
+    name
+        One of `PRESETS`.
+    stemmer
+        ``"porter"``, or a Snowball language (``"english"``, ``"arabic"``, ``"german"``, ...; needs
+        the extra ``stem``), or ``"none"``; what the preset has when not given. It leaves whole
+        identifiers as they are (`allowPublicKeys`, `std::vectors`) and stems their parts.
+    stop_words
+        A language (``"english"``, ``"arabic"``, ...: the Snowball project's lists, Jacques Savoy's
+        for Arabic), ``"lucene-english"``, or your own words; what the preset has when not given,
+        ``[]`` for none. Compared with tokens before stemming; a word of yours that the preset would
+        cut in two matches nothing.
+    synonyms
+        A mapping from a word or phrase to its synonym or a list of them, each a word or phrase, all
+        cut and stemmed as texts are. One way: write both ways for both. Where the phrase stands,
+        the tokens of its synonyms are added behind it with its span; longest phrase first.
+    synonyms_at
+        ``"query"``: queries are expanded, documents are not, so that synonyms can change without a
+        rebuild. ``"index"``: the other way round, which makes documents longer.
 
+    Raises
+    ------
+    TypeError, ValueError
+        Naming the option at fault.
+    ImportError
+        For a Snowball stemmer without PyStemmer.
+
+    Examples
+    --------
     >>> Analyzer().tokens("Set max_allowed_packet")
     ['set', 'max_allowed_packet', 'max', 'allowed', 'packet']
     >>> Analyzer("basic-v1").tokens("Set max_allowed_packet")
     ['set', 'max', 'allowed', 'packet']
+    >>> Analyzer("lucene-english").tokens("The foxes' jumping")
+    ['fox', 'jump']
+    >>> car = Analyzer(stemmer="porter", stop_words="english", synonyms={"cars": "motor vehicles"})
+    >>> car.tokens("the cars"), car.query_tokens("the cars")
+    (['car'], ['car', 'motor', 'vehicl'])
     """
 
-    __slots__ = ("_function", "name")
+    __slots__ = ("_filters", "_function", "_options", "name")
 
     name: str
+    _options: Options
+    _filters: Filters | None  # None where tokens stay as they were cut
     _function: Callable[[str], Iterable[str]] | None
 
-    def __init__(self, name: str = "standard-v1") -> None:
+    def __init__(
+        self,
+        name: str = "standard-v1",
+        *,
+        stemmer: str | None = None,
+        stop_words: str | Collection[str] | None = None,
+        synonyms: Mapping[str, str | Collection[str]] | None = None,
+        synonyms_at: str = "query",
+    ) -> None:
         if name not in PRESETS:
             raise ValueError(_unknown_preset(name))
         self.name = name
+        self._options = Options.of(name, stemmer, stop_words, synonyms, synonyms_at)
+        self._filters = self._options.filters()
         self._function = None
+        if self._filters is not None:
+            self._filters.set_synonyms(self._options.synonyms, self._plain_tokens)
 
     @classmethod
     def of(cls, function: Callable[[str], Iterable[str]]) -> Analyzer:
@@ -85,6 +130,8 @@ class Analyzer:
         named = function if hasattr(function, "__qualname__") else type(function)
         analyzer.name = f"{getattr(named, '__module__', None) or 'builtins'}.{named.__qualname__}"
         analyzer._function = function
+        analyzer._options = Options()
+        analyzer._filters = None
         return analyzer
 
     @property
@@ -92,8 +139,17 @@ class Analyzer:
         """Whether this is a user's callable, not a preset."""
         return self._function is not None
 
+    @property
+    def options(self) -> dict[str, Any]:
+        """Stemmer, stop words and synonyms as they apply, the preset's own included.
+
+        >>> Analyzer("bm25s").options
+        {'stemmer': 'none', 'stop_words': 'lucene-english', 'synonyms': {}, 'synonyms_at': 'query'}
+        """
+        return self._options.as_dict()
+
     def tokens(self, text: str) -> list[str]:
-        """Return the tokens of `text`, in order, repeats kept.
+        """Return the tokens of a document, in order, repeats kept.
 
         Raises TypeError when `text` is not a str, or when a user's callable gives anything but str
         tokens.
@@ -101,32 +157,56 @@ class Analyzer:
         >>> Analyzer().tokens("Ｆｕｌｌ-width ﬁsh")
         ['full', 'width', 'fish']
         """
+        return self._tokens(text, "index")
+
+    def query_tokens(self, text: str) -> list[str]:
+        """Return the tokens of a query: as `tokens`, but for synonyms.
+
+        >>> Analyzer(synonyms={"k8s": "kubernetes"}).query_tokens("k8s pods")
+        ['k8s', 'kubernetes', 'pods']
+        """
+        return self._tokens(text, "query")
+
+    def _tokens(self, text: str, side: str) -> list[str]:
         if self._function is not None:
             return self._custom_tokens(self._function, text)
-        cased, lowered = self.views(text)
-        return _core.tokenize(self.name, cased, lowered)
+        if self._filters is None:
+            cased, lowered = self.views(text)
+            return _core.tokenize(self.name, cased, lowered)
+        if self._filters.rules and self._options.synonyms_at == side:
+            return [token for token, _, _ in self._filters.expand(self._filtered(text))]
+        return self._plain_tokens(text)
+
+    def _plain_tokens(self, text: str) -> list[str]:
+        return [token for token, _, _ in self._filtered(text)]
+
+    def _filtered(self, text: str) -> list[tuple[str, int, int]]:
+        """Tokens without stop words, stemmed, with places in the first view."""
+        assert self._filters is not None
+        found = _core.marked_spans(self.name, *self.views(text))
+        kept = self._filters.resolve([each[0] for each in found], [each[3] for each in found])
+        return [
+            (token, start, end)
+            for token, (_, start, end, _) in zip(kept, found, strict=True)
+            if token is not None
+        ]
 
     def views(self, text: str) -> tuple[str, str]:
-        """Return `text` in NFKC, and the same in lower case: equally long, aligned by code point.
+        """Return `text` as it is cut, and the same in lower case: aligned by code point.
 
-        The tokenizer's input. ASCII text is returned as it is, twice: C++ makes its lower case.
-        U+0130, whose lower case is two code points, is spelled out in both.
+        What the preset does before: NFKC, spelled-out U+0130, or nothing.
 
         >>> Analyzer().views("Ａ Σ")
         ('A Σ', 'a σ')
         """
-        if not isinstance(text, str):
-            raise TypeError(f"text must be a str, got {type(text).__name__}; decode bytes first")
-        if text.isascii():
-            return text, text
-        cased = _cased(text)
-        return cased, cased.lower()
+        return views(self.name, text)
 
     def spans(self, text: str) -> list[Span]:
-        """Return each token with its place in `text`, in the order of `tokens`.
+        """Return each token of a document with its place in `text`, in the order of `tokens`.
 
         An identifier and its parts overlap. Where normalisation changed the text, a span covers the
-        characters that the token came out of; several tokens may come out of one character.
+        characters that the token came out of; several tokens may come out of one character. A
+        synonym has the span of what it was added to.
 
         Raises ValueError for a user's callable, which does not say where its tokens stand.
 
@@ -142,11 +222,55 @@ class Analyzer:
                 f"({', '.join(PRESETS)}) where spans are needed"
             )
         cased, lowered = self.views(text)
-        found = _core.token_spans(self.name, cased, lowered)
-        if cased == text:
+        if self._filters is None:
+            found = _core.token_spans(self.name, cased, lowered)
+        else:
+            found = self._filtered(text)
+            if self._options.synonyms_at == "index":
+                found = self._filters.expand(found)
+        moved = origin(self.name, text, cased)
+        if moved is None:
             return [Span(*each) for each in found]
-        starts, ends = _origin(text)
+        starts, ends = moved
         return [Span(token, starts[start], ends[end - 1]) for token, start, end in found]
+
+    def adder(self, builder: _core.Bm25Builder) -> Callable[[list[str], list[str]], None]:
+        """Return what takes the views of texts (:meth:`views`) into `builder`, one after the other.
+
+        What it has learnt of tokens it keeps: make it once for a builder.
+        """
+        filters = self._filters
+        if filters is None:
+            return functools.partial(_add_texts, builder, self.name)
+        rules = filters.rules if self._options.synonyms_at == "index" else ()
+        # Porter's needs no Python, so that it runs without the GIL.
+        stem = "porter" if self._options.stemmer == "porter" else filters.stem
+        return _core.FilteredTexts(builder, self.name, sorted(filters.stops), stem, rules).add
+
+    @property
+    def in_core(self) -> bool:
+        """Whether documents are analysed without Python, and so by several threads at once."""
+        stems_in_python = self._filters is not None and self._options.stemmer not in (
+            None,
+            "porter",
+        )
+        return not self.custom and not stems_in_python
+
+    def feed(self, builder: _core.Bm25Builder) -> Callable[[list[str]], Callable[[], None]]:
+        """Return what takes documents into `builder`, in two steps.
+
+        Called with texts it makes their views, for which Python is needed; what it returns cuts and
+        adds them, most of the time without the GIL. The second steps must run in order.
+        """
+        add = self.adder(builder)
+
+        def first_step(texts: list[str]) -> Callable[[], None]:
+            both = [self.views(text) for text in texts]
+            return functools.partial(
+                add, [cased for cased, _ in both], [lowered for _, lowered in both]
+            )
+
+        return first_step
 
     def match_spans(self, text: str, terms: Collection[str]) -> list[tuple[int, int]]:
         """Return where tokens of `terms` stand in `text`, ascending, overlapping ones as one.
@@ -172,42 +296,40 @@ class Analyzer:
 
         >>> sorted(Analyzer().to_meta())
         ['name', 'unicode']
+        >>> sorted(Analyzer(stemmer="porter").to_meta()["filters"])
+        ['stemmer', 'stop_words', 'synonyms', 'synonyms_at', 'version']
         """
         if self.custom:
             return {"name": self.name, "custom": True}
-        return {"name": self.name, "unicode": _core.unicode_version()}
+        meta: dict[str, Any] = {"name": self.name, "unicode": _core.unicode_version()}
+        if self._options != Options.of(self.name):
+            meta["filters"] = analysis_meta.to_meta(self._options)
+        return meta
 
     @classmethod
     def from_meta(cls, meta: Mapping[str, Any], analyzer: Analyzer | None = None) -> Analyzer:
         """Return the analyzer that `meta` describes; `analyzer` is the one the user gives at load.
 
-        Raises ValueError for an unknown preset, for a preset that `analyzer` contradicts, and for a
-        user's callable when no `analyzer` is given. Warns (UserWarning) when the index was built
-        with another Unicode version, or with a callable of another name.
+        A given preset must be the one that was stored, options included, but for synonyms that are
+        applied to queries: the given ones count.
+
+        Raises ValueError for unknown names, for a preset that `analyzer` contradicts, and for a
+        user's callable when no `analyzer` is given; CorruptIndex for damaged options. Warns
+        (UserWarning) when the index was built with another Unicode version, with another version of
+        a stemmer or of a list of stop words, or with a callable of another name.
 
         >>> Analyzer.from_meta(Analyzer("basic-v1").to_meta()).name
         'basic-v1'
         """
         name = meta.get("name")
         if meta.get("custom"):
-            if analyzer is None:
-                raise ValueError(
-                    f"the index was built with the callable {name}, which cannot be stored; "
-                    "pass it at load: analyzer=Analyzer.of(function)"
-                )
-            if analyzer.name != name:
-                warnings.warn(
-                    f"the index was built with the analyzer {name}, {analyzer.name} was given; "
-                    "queries match only what both cut alike",
-                    UserWarning,
-                    stacklevel=2,
-                )
-            return analyzer
+            return _custom_of_meta(name, analyzer)
         if not isinstance(name, str) or name not in PRESETS:
             raise ValueError(_unknown_preset(name))
-        if analyzer is not None and (analyzer.custom or analyzer.name != name):
+        stored = cls(name, **analysis_meta.from_meta(meta.get("filters")))
+        if analyzer is not None and not analyzer._cuts_like(stored):
             raise ValueError(
-                f"analyzer must be the one the index was built with, {name}, got {analyzer.name}; "
+                f"analyzer must be the one the index was built with, {stored!r}, got {analyzer!r}; "
                 "leave analyzer out, or build the index anew"
             )
         if meta.get("unicode") != _core.unicode_version():
@@ -218,18 +340,31 @@ class Analyzer:
                 UserWarning,
                 stacklevel=2,
             )
-        return cls(name)
+        return stored if analyzer is None else analyzer
+
+    def _cuts_like(self, other: Analyzer) -> bool:
+        """Whether documents give the same tokens."""
+        same = (self.name, self._function) == (other.name, other._function)
+        return same and self._options.of_documents() == other._options.of_documents()
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Analyzer):
             return NotImplemented
-        return self.name == other.name and self._function == other._function
+        mine = (self.name, self._function, self._options)
+        return mine == (other.name, other._function, other._options)
 
     def __hash__(self) -> int:
-        return hash((self.name, self._function))
+        return hash((self.name, self._function, self._options.stemmer))
 
     def __repr__(self) -> str:
-        return f"Analyzer.of({self.name})" if self.custom else f"Analyzer({self.name!r})"
+        if self.custom:
+            return f"Analyzer.of({self.name})"
+        return f"Analyzer({self.name!r}{self._options.shown(Options.of(self.name))})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._function is not None:
+            return Analyzer.of, (self._function,)
+        return _preset, (self.name, self._options.as_dict())
 
     def _custom_tokens(self, function: Callable[[str], Iterable[str]], text: str) -> list[str]:
         found = function(text)
@@ -244,60 +379,30 @@ class Analyzer:
         return found
 
 
-def _nfkc(text: str) -> str:
-    """Return NFKC of `text`, about five times faster than unicodedata on Chinese and Japanese.
+def _add_texts(
+    builder: _core.Bm25Builder, preset: str, cased: list[str], lowered: list[str]
+) -> None:
+    builder.add_texts(cased, lowered, preset)
 
-    There a comma or full stop of full width stands in every sentence, so no text is normalised,
-    but nearly all of its characters are. Those are copied; each of the few others is normalised for
-    itself, where nothing can depend on its neighbours.
-    """
-    pieces = []
-    done = 0
-    for start, end in _core.unstable_segments(text):
-        pieces.append(text[done:start])
-        segment = text[start:end]
-        # The cache holds no long segments: whoever sends them could fill memory with it.
-        pieces.append(
-            _nfkc_cached(segment) if end - start <= 4 else unicodedata.normalize("NFKC", segment)
+
+def _preset(name: str, options: dict[str, Any]) -> Analyzer:
+    return Analyzer(name, **options)
+
+
+def _custom_of_meta(name: object, analyzer: Analyzer | None) -> Analyzer:
+    if analyzer is None:
+        raise ValueError(
+            f"the index was built with the callable {name}, which cannot be stored; "
+            "pass it at load: analyzer=Analyzer.of(function)"
         )
-        done = end
-    pieces.append(text[done:])
-    return "".join(pieces)
-
-
-@functools.lru_cache(maxsize=4096)
-def _nfkc_cached(segment: str) -> str:
-    return unicodedata.normalize("NFKC", segment)
-
-
-def _origin(text: str) -> tuple[list[int], list[int]]:
-    """Where each code point of the cased view starts and ends in `text`.
-
-    A code point that normalisation made out of a segment has the place of the whole segment, every
-    other one its own.
-    """
-    starts: list[int] = []
-    ends: list[int] = []
-    done = 0
-    for start, end in [*_core.unstable_segments(text), (len(text), len(text))]:
-        starts.extend(range(done, start))
-        ends.extend(range(done + 1, start + 1))
-        segment = text[start:end]
-        cased = _cased(segment)
-        if cased == segment:
-            starts.extend(range(start, end))
-            ends.extend(range(start + 1, end + 1))
-        else:
-            starts.extend([start] * len(cased))
-            ends.extend([end] * len(cased))
-        done = end
-    return starts, ends
-
-
-def _cased(text: str) -> str:
-    if not unicodedata.is_normalized("NFKC", text):
-        text = _nfkc(text)
-    return text.replace("\u0130", "i\u0307") if "\u0130" in text else text
+    if analyzer.name != name:
+        warnings.warn(
+            f"the index was built with the analyzer {name}, {analyzer.name} was given; "
+            "queries match only what both cut alike",
+            UserWarning,
+            stacklevel=3,
+        )
+    return analyzer
 
 
 def _unknown_preset(name: object) -> str:

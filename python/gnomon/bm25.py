@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
-
-import numpy as np
 
 from . import _core
 from .analysis import Analyzer
 from .arrays import as_count, as_threads
-from .bm25_input import AnalyzerLike, add_documents, as_analyzer
-from .results import Float64Array, Hits, Ids
-from .storage import Directory, DirectoryWriter
+from .bm25_build import Plan, build, checked_fields
+from .bm25_explain import Explaining
+from .bm25_formula import Formula, field_formula
+from .bm25_ids import SegmentIds
+from .bm25_input import AnalyzerLike
+from .bm25_query import Query
+from .bm25_querying import Querying, require_counted
+from .bm25_saving import Saving
+from .bm25_searcher import as_once
+from .bm25_segment import Segment, State
+from .bm25_store import Layout
+from .columns import block_of
+from .progress import Progress
+from .results import Float64Array, Hits
 
 
 def bm25_scores(
@@ -61,18 +68,18 @@ def bm25_scores(
     """
     if isinstance(query, (str, bytes)):
         raise TypeError(f"query is a {type(query).__name__}; pass a list of tokens")
-    k1, b = _checked_parameters(k1, b)
+    formula = Formula.of("default", k1, b)
     tokens = list(query)
     terms = {token: place for place, token in enumerate(dict.fromkeys(tokens))}
     builder = _core.Bm25Builder(with_vocabulary=False)
     builder.add_matches(list(documents), terms)
     core = builder.finish()
-    ids = [terms[token] for token in tokens if terms[token] < core.n_terms]
-    scores: list[float] = core.scores(np.array(ids, dtype=np.uint32), k1, b).tolist()
+    scorer = formula.scorer(_core.Bm25Snapshot([(core, None)]))
+    scores: list[float] = scorer.scores([terms[token] for token in tokens]).tolist()
     return scores
 
 
-class BM25Index:
+class BM25Index(Querying, Explaining, Saving):
     """An inverted index that answers BM25 queries exactly.
 
     Scores equal ``gnomon.reference.bm25`` bit for bit at every kernel level and thread count;
@@ -88,15 +95,6 @@ class BM25Index:
     array([1, 0])
     """
 
-    def __init__(
-        self, core: _core.Bm25Index, ids: Ids, analyzer: Analyzer | None, k1: float, b: float
-    ):
-        self._core = core
-        self._ids = ids
-        self._analyzer = analyzer
-        self._k1 = k1
-        self._b = b
-
     @classmethod
     def build(
         cls,
@@ -104,8 +102,18 @@ class BM25Index:
         ids: Iterable[Any] | None = None,
         analyzer: AnalyzerLike | None = None,
         *,
-        k1: float = 1.2,
-        b: float = 0.75,
+        formula: str = "default",
+        k1: float | None = None,
+        b: float | Mapping[str, float] | None = None,
+        delta: float | None = None,
+        fields: Iterable[str] | Mapping[str, float] | None = None,
+        positions: bool = False,
+        columns: Any = None,
+        column_kinds: Mapping[str, str] | None = None,
+        store_text: bool = False,
+        threads: int | None = None,
+        memory_budget: int | None = None,
+        progress: Progress = None,
     ) -> BM25Index:
         """Builds an index from texts, token lists, or token ids.
 
@@ -117,15 +125,44 @@ class BM25Index:
             sequence or array of non-negative integers (token ids); all of one kind. Or a tuple
             ``(token_ids, offsets)`` of two integer arrays, where document i is
             ``token_ids[offsets[i]:offsets[i + 1]]``. Memory grows with the greatest token id, so
-            number tokens from 0 up and do not pass hashes.
+            number tokens from 0 up and do not pass hashes. Or a scipy sparse matrix of term
+            frequencies, [documents, terms]. Both kinds of arrays are read where they lie.
         ids
             As many unique str, or unique int, as documents; positions 0..N-1 when not given.
         analyzer
             For texts: a preset name, an :class:`Analyzer`, or a function from str to tokens
             (recorded by name and needed again at :meth:`load`). Default ``"standard-v1"``. With
             tokens, one may be given to make queries that are texts possible.
-        k1, b
-            Parameters used by every search of this index; they are stored with it.
+        formula, k1, b, delta
+            What every search of this index scores by unless it says otherwise; stored with it. The
+            names are :func:`gnomon.bm25_formula.formulas`; parameters that are not given are those
+            of the formula's authors, for the default one k1=1.2 and b=0.75.
+        fields
+            Names of fields, or a mapping from them to their weights. Each document is then a
+            mapping from field to its text, tokens or token ids; a field that it lacks is empty.
+            Scored by BM25F: one saturation over the weighted fields. ``b`` may be a mapping from
+            field to its own b.
+        positions
+            Keep where each token stands, for phrases, nears and :meth:`match_positions`; about a
+            byte a token.
+        columns
+            Values to filter by: a mapping from column to as many values as there are documents, or
+            a list with a mapping for each document. A value is a str or a list of str (keyword),
+            an int, a float, a date or datetime, or None where a document has none.
+        column_kinds
+            Declares columns: "keyword", "integer", "float" or "date". A column that is not declared
+            has the kind of its first value.
+        store_text
+            Keep the texts beside the index, for :meth:`text`.
+        threads
+            For texts; ``GNOMON_THREADS`` or all cores when not given. The index is the same.
+        memory_budget
+            Bytes, at least 32 MiB, for what is collected while building. More goes to temporary
+            files (in TMPDIR), and the index is a mapped temporary file until it is saved. What is
+            not counted: the distinct terms (some 40 bytes each) and 12 bytes a document.
+        progress
+            True for a progress bar on standard error, or a function that is called with
+            (documents done, documents in all or None).
 
         Raises
         ------
@@ -139,49 +176,66 @@ class BM25Index:
         >>> index.search(["pie"]).ids
         ['doc-2']
         """
-        k1, b = _checked_parameters(k1, b)  # before a long build rather than at the first search
-        builder, chosen = add_documents(documents, analyzer)
-        core = builder.finish()
-        return cls(core, Ids.of(ids, core.n_docs), chosen, k1, b)
+        if fields is not None and not isinstance(fields, Mapping):
+            fields = checked_fields(fields)
+        scoring = _scoring(formula, k1, b, delta, fields)  # its errors before a long build
+        plan = Plan.of(fields, store_text, threads, memory_budget, positions)
+        built = build(documents, analyzer, plan, progress)
+        own = SegmentIds.of(ids, built.core.n_docs)
+        next_id = own.n if own.kind == "position" else 0
+        block, kinds = block_of(columns, built.core.n_docs, column_kinds or {})
+        layout = Layout(
+            own.kind,
+            plan.fields,
+            plan.store_text,
+            plan.positions,
+            tuple(kinds.items()),
+            next_id,
+        )
+        state = State([Segment(built.core, own, built.texts, block)])
+        return cls(state, layout, built.analyzer, scoring)
 
-    def _terms(self, queries: Sequence[Any]) -> tuple[Any, Any]:
-        """Known term ids of each query, flat, and where each query ends."""
-        if self._core.has_vocabulary:
-            return self._core.lookup([self._tokens(query) for query in queries])
-        flat: list[int] = []
-        offsets = [0]
-        for query in queries:
-            if isinstance(query, (str, bytes)):
-                raise TypeError(
-                    "this index was built from token ids; a query is a list of token ids"
-                )
-            for place, term in enumerate(query):
-                if as_count(term, f"query[{place}]") < self._core.n_terms:
-                    flat.append(int(term))
-            offsets.append(len(flat))
-        return np.array(flat, dtype=np.uint32), np.array(offsets, dtype=np.int64)
-
-    def _tokens(self, query: Any) -> Any:
-        if not isinstance(query, str):
-            # Documents without a single token do not say whether tokens are str or ids.
-            return query if self.n_terms or isinstance(query, bytes) else [*map(str, query)]
-        if self._analyzer is None:
-            raise TypeError(
-                "this index was built from tokens, without an analyzer; pass the query as a "
-                "list of tokens, or build with analyzer="
-            )
-        return self._analyzer.tokens(query)
-
-    def search(self, query: Any, k: int = 10, *, level: str | None = None) -> Hits:
+    def search(
+        self,
+        query: Any,
+        k: int = 10,
+        *,
+        filter: Any = None,
+        formula: str | None = None,
+        k1: float | None = None,
+        b: float | None = None,
+        delta: float | None = None,
+        field_weights: Mapping[str, float] | None = None,
+        repeats: str = "count",
+        threads: int = 1,
+        level: str | None = None,
+    ) -> Hits:
         """The k best documents that hold at least one query term.
 
         Parameters
         ----------
         query
-            A str (analysed as the documents were), a list of tokens (taken as they are), or a list
-            of token ids. Repeated terms count again; unknown terms add nothing.
+            A str (analysed as the documents were), a list of tokens (taken as they are), a list
+            of token ids, or terms with weights: a mapping from token to weight, or a list of
+            (token, weight). A weight is 0, or 1e-100 to 1e100, or the negative of such. Repeated
+            terms count again; unknown terms add nothing. Or a query object of
+            :mod:`gnomon.bm25_query`: phrases, nears, and/or/not, prefixes, fuzzy terms.
         k
             How many; fewer are returned when fewer documents match, never padding.
+        filter
+            Which documents may be answered: a :class:`gnomon.Filter`, its JSON form as a dict, a
+            list of ids, or a bool mask over the documents in order of insertion. Scores stay those
+            of the whole index.
+        formula, k1, b, delta
+            Score by another formula (:func:`gnomon.bm25_formula.formulas`) or other parameters
+            than the index's own, without building anything anew.
+        field_weights
+            For an index of fields: other weights for some of them; 0 leaves a field out.
+        repeats
+            ``"once"`` lets a repeated term count once, with its first weight.
+        threads
+            The windows of a costly query are shared out to so many threads; see
+            :meth:`search_many` for many queries.
         level
             Kernel level (see :func:`gnomon.levels`); the answer does not depend on it.
 
@@ -196,25 +250,55 @@ class BM25Index:
             A text where the index has no analyzer, tokens that are not of the index's kind, or k
             that is not a whole number.
         ValueError
-            k < 0, or an unknown level.
+            k < 0, an unknown formula, repeats or level, parameters or weights out of range.
         CorruptIndex
             The postings of a term of the query are damaged on the disk.
 
         Examples
         --------
         >>> import gnomon
-        >>> gnomon.BM25Index.build(["one two", "two three"]).search("zzz").ids
+        >>> index = gnomon.BM25Index.build(["one two", "two three"])
+        >>> index.search("zzz").ids
         array([], dtype=int64)
+        >>> index.search({"two": 0.5, "three": 2.0}, k=1, formula="lucene").ids
+        array([1])
+        >>> index.search("two", filter=[1]).ids
+        array([1])
         """
-        if isinstance(query, bytes):
-            raise TypeError("query is bytes; decode it first")
-        return self._search([query], k, 1, level)[0]
+        state, searcher = self._view  # one for the whole search, whatever other threads do
+        best = min(as_count(k, "k"), searcher.n_docs)
+        scorer = searcher.scorer(formula, k1, b, delta, self._weights(field_weights))
+        workers = threads if threads == 1 else as_threads(threads)
+        allowed = self._allowed(filter, state)
+        if isinstance(query, Query):
+            require_counted(repeats)
+            slots, scores = self._search_query(
+                query, best, scorer, state, allowed, workers, level or ""
+            )
+            return Hits(state.ids_at(slots), scores)
+        slots, scores = searcher.search(
+            query,
+            best,
+            scorer,
+            once=as_once(repeats),
+            allowed=allowed,
+            threads=workers,
+            level=level or "",
+        )
+        return Hits(state.ids_at(slots), scores)
 
     def search_many(
         self,
         queries: Iterable[Any],
         k: int = 10,
         *,
+        filter: Any = None,
+        formula: str | None = None,
+        k1: float | None = None,
+        b: float | None = None,
+        delta: float | None = None,
+        field_weights: Mapping[str, float] | None = None,
+        repeats: str = "count",
         threads: int | None = None,
         level: str | None = None,
     ) -> list[Hits]:
@@ -231,22 +315,32 @@ class BM25Index:
         """
         if isinstance(queries, (str, bytes)):
             raise TypeError("queries is one text; pass a list of queries, or use search()")
-        return self._search(list(queries), k, as_threads(threads), level)
-
-    def _search(self, queries: list[Any], k: int, threads: int, level: str | None) -> list[Hits]:
-        best = min(as_count(k, "k"), len(self))
-        terms, offsets = self._terms(queries)
-        ends, positions, scores = self._core.search_many(
-            terms, offsets, best, self._k1, self._b, threads, level or ""
+        state, searcher = self._view
+        best = min(as_count(k, "k"), searcher.n_docs)
+        scorer = searcher.scorer(formula, k1, b, delta, self._weights(field_weights))
+        allowed = self._allowed(filter, state)
+        given = list(queries)
+        if any(isinstance(query, Query) for query in given):
+            require_counted(repeats)
+            answers = self._search_queries(
+                given, best, scorer, state, allowed, as_threads(threads), level or ""
+            )
+            return [Hits(state.ids_at(slots), scores) for slots, scores in answers]
+        answers = searcher.search_many(
+            given,
+            best,
+            scorer,
+            once=as_once(repeats),
+            allowed=allowed,
+            threads=as_threads(threads),
+            level=level or "",
         )
-        bounds = ends.tolist()
-        return [
-            Hits(self._ids.take(positions[first:last]), scores[first:last])
-            for first, last in pairwise(bounds)
-        ]
+        return [Hits(state.ids_at(slots), scores) for slots, scores in answers]
 
     def scores(self, query: Any, *, level: str | None = None) -> Float64Array:
-        """The score of every document, float64 [N] by position; 0.0 where no query term occurs.
+        """The score of every document, float64 [N] by position.
+
+        0.0 where no query term occurs, but for formulas that give such documents something.
 
         Examples
         --------
@@ -254,22 +348,25 @@ class BM25Index:
         >>> gnomon.BM25Index.build(["one two", "two three"]).scores("one").tolist()
         [0.693147..., 0.0]
         """
-        terms, _ = self._terms([query])
-        return self._core.scores(terms, self._k1, self._b, level or "")
+        state, searcher = self._view
+        return state.of_live(searcher.scores(query, searcher.scorer(), level or ""))
 
     def __len__(self) -> int:
         """How many documents the index holds."""
-        return self._core.n_docs
+        return self._view.searcher.n_docs
 
     @property
     def n_tokens(self) -> int:
-        """Tokens over all documents; ``n_tokens / len(index)`` is avgdl."""
-        return self._core.n_tokens
+        """Tokens over all documents and fields; ``n_tokens / len(index)`` is avgdl."""
+        return sum(self._state.core.n_tokens(field) for field in range(self._state.core.n_fields))
 
     @property
     def n_terms(self) -> int:
-        """Distinct terms (for token ids: the greatest id plus one)."""
-        return self._core.n_terms
+        """Distinct terms (for token ids: the greatest id plus one).
+
+        Those that only deleted documents hold count until a merge.
+        """
+        return self._state.core.n_terms
 
     @property
     def analyzer(self) -> Analyzer | None:
@@ -279,110 +376,32 @@ class BM25Index:
     @property
     def k1(self) -> float:
         """Term-frequency saturation."""
-        return self._k1
+        return self._formula.k1
 
     @property
     def b(self) -> float:
         """Length normalisation."""
-        return self._b
+        return self._formula.b
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the index to a directory, atomically: it is there completely, or as it was before.
-
-        Raises FileExistsError when the path holds something that is not an index.
-
-        Examples
-        --------
-        >>> import tempfile
-        >>> import gnomon
-        >>> folder = tempfile.mkdtemp() + "/index"
-        >>> gnomon.BM25Index.build(["one two", "two three"]).save(folder)
-        >>> gnomon.BM25Index.load(folder).search("three").ids
-        array([1])
-        """
-        with DirectoryWriter(path) as writer:
-            writer.commit({"bm25": self.write_part(writer)})
-
-    def write_part(self, writer: DirectoryWriter) -> dict[str, Any]:
-        """Adds this index to a directory that is being written; returns the part's metadata."""
-        core = _core.ContainerWriter(writer.file("bm25", "postings"))
-        self._core.write(core)
-        core.finish()
-        if self._ids.kind != "position":
-            self._ids.write(writer.file("bm25", "ids"))
-        return {
-            "k1": self._k1,
-            "b": self._b,
-            "ids": self._ids.kind,
-            "analyzer": None if self._analyzer is None else self._analyzer.to_meta(),
-        }
-
-    @classmethod
-    def load(
-        cls,
-        path: str | os.PathLike[str],
-        *,
-        analyzer: AnalyzerLike | None = None,
-    ) -> BM25Index:
-        """Opens a saved index by memory map.
-
-        ``analyzer`` is needed when the index was built with a function of the caller's own.
-        Raises FileNotFoundError, or :class:`gnomon.CorruptIndex` when what is there is not a whole
-        BM25 index. Damage inside a term's postings is found when the term is first used.
-        """
-        return cls.read_part(Directory.open(path), analyzer=analyzer)
-
-    @classmethod
-    def read_part(
-        cls,
-        directory: Directory,
-        *,
-        analyzer: AnalyzerLike | None = None,
-    ) -> BM25Index:
-        """Opens the BM25 part of an opened directory."""
-        meta = directory.meta("bm25")
-        core = _core.Bm25Index.open(directory.container("bm25", "postings"))
-        k1, b, recorded = _checked_meta(meta)
-        chosen = as_analyzer(analyzer)
-        if recorded is not None:
-            chosen = Analyzer.from_meta(recorded, chosen)
-        return cls(core, Ids.of_part(directory, "bm25", core.n_docs), chosen, k1, b)
-
-    def verify(self) -> None:
-        """Reads and checks everything. Raises :class:`gnomon.CorruptIndex` naming the damage.
-
-        Examples
-        --------
-        >>> import gnomon
-        >>> gnomon.BM25Index.build(["one two"]).verify()
-        """
-        self._core.verify()
-        self._ids.verify()
+    @property
+    def formula(self) -> Formula:
+        """What searches score by unless they say otherwise."""
+        return self._formula
 
 
-def _checked_parameters(k1: float, b: float) -> tuple[float, float]:
-    """Both as float. An empty index refuses what every search would. Raises ValueError."""
-    try:
-        k1, b = float(k1), float(b)
-    except OverflowError:
-        raise ValueError("k1 and b must be numbers that fit float64") from None
-    _core.Bm25Builder(with_vocabulary=False).finish().prepare(k1, b)
-    return k1, b
-
-
-def _checked_meta(meta: dict[str, Any]) -> tuple[float, float, dict[str, Any] | None]:
-    """k1, b and the analyzer's entry. A manifest can be forged: nothing is taken on trust."""
-    k1, b, recorded = meta.get("k1"), meta.get("b"), meta.get("analyzer", False)
-    try:
-        if type(k1) is not float or type(b) is not float:
-            raise ValueError(f"k1 and b must be numbers, found {k1!r} and {b!r}")
-        _checked_parameters(k1, b)
-        if recorded is not None and not (
-            isinstance(recorded, dict) and isinstance(recorded.get("name"), str)
-        ):
-            raise ValueError(f"an analyzer has a name, found {recorded!r}")
-    except ValueError as error:
-        raise _core.CorruptIndex(
-            f"the manifest's bm25 part is damaged: {error}; build the index again"
-        ) from None
-    return k1, b, recorded
+def _scoring(
+    formula: str,
+    k1: float | None,
+    b: float | Mapping[str, float] | None,
+    delta: float | None,
+    fields: Sequence[str] | Mapping[str, float] | None,
+) -> Formula:
+    if fields is None:
+        if formula == "bm25f":
+            raise ValueError("the formula 'bm25f' needs fields; pass fields=")
+        if isinstance(b, Mapping):
+            raise TypeError("b is a mapping, which is for an index of fields; pass fields=")
+        return Formula.of(formula, k1, b, delta)
+    if formula not in ("default", "bm25f"):
+        raise ValueError(f"an index of fields is scored by 'bm25f', not by {formula!r}")
+    return field_formula(fields, k1, b)

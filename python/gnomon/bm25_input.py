@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain
 from typing import Any
 
@@ -19,6 +18,7 @@ _TOKEN_ID_MOST = 2**32 - 2
 _NOT_DOCUMENTS = (bytes, bytearray, memoryview, Mapping)
 
 
+Where = Callable[[int], str]  # the name of the batch's i-th entry, for messages
 AnalyzerLike = Analyzer | str | Callable[[str], Iterable[str]]
 
 
@@ -29,38 +29,12 @@ def as_analyzer(analyzer: AnalyzerLike | None) -> Analyzer | None:
     return Analyzer(analyzer) if isinstance(analyzer, str) else Analyzer.of(analyzer)
 
 
-def add_documents(
-    documents: Iterable[Any], analyzer: AnalyzerLike | None
-) -> tuple[_core.Bm25Builder, Analyzer | None]:
-    """A builder filled with the documents, and the analyzer that goes with the index."""
-    chosen = as_analyzer(analyzer)
-    if isinstance(documents, (str, bytes)):
-        raise TypeError("documents is one text; pass a list of texts or of token lists")
-    if isinstance(documents, tuple) and len(documents) == 2 and all(map(_is_id_array, documents)):
-        return _from_offsets(*documents), chosen
-    kind, stream = _peek(iter(documents))
-    if kind == "text":
-        chosen = chosen or Analyzer("standard-v1")
-    builder = _core.Bm25Builder(with_vocabulary=kind != "id")
-    if kind == "text":
-        _add_texts(builder, stream, chosen or Analyzer("standard-v1"))
-        return builder, chosen
-    place = 0
-    for batch in _batches(stream):
-        if kind == "id":
-            _add_ids(builder, [_id_array(doc, place + i) for i, doc in enumerate(batch)])
-        else:
-            _require_tokens(batch, place)
-            builder.add_tokens(batch)
-        place += len(batch)
-    return builder, chosen
-
-
-def _is_id_array(value: Any) -> bool:
+def is_id_array(value: Any) -> bool:
+    """Whether it is a flat array of integers."""
     return isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind in "iu"
 
 
-def _peek(stream: Iterator[Any]) -> tuple[str, Iterator[Any]]:
+def peek(stream: Iterator[Any]) -> tuple[str, Iterator[Any]]:
     """The kind of the documents, from the first that is not an empty list, and the whole stream."""
     seen: list[Any] = []
     for document in stream:
@@ -86,73 +60,89 @@ def _peek(stream: Iterator[Any]) -> tuple[str, Iterator[Any]]:
     return "token", iter(seen)
 
 
-def _batches(stream: Iterator[Any]) -> Iterator[list[Any]]:
+def batches(stream: Iterator[Any], parts: int = 1) -> Iterator[list[Any]]:
+    """What the builder takes at once; `parts` make one document and stay together."""
     batch: list[Any] = []
     chars = 0
     for document in stream:
         batch.append(document)
         chars += len(document) if isinstance(document, (str, list, tuple, np.ndarray)) else 0
-        if len(batch) >= _BATCH or chars >= _BATCH_CHARS:
+        if len(batch) % parts == 0 and (len(batch) >= _BATCH * parts or chars >= _BATCH_CHARS):
             yield batch
             batch, chars = [], 0
     if batch:
         yield batch
 
 
-def _add_texts(builder: _core.Bm25Builder, stream: Iterator[Any], analyzer: Analyzer) -> None:
-    """Analyses one batch on a second thread while the caller's iterator makes the next.
+class Sink:
+    """A builder, and what takes texts into it."""
 
-    At most two batches are in memory, and the builder takes them in order.
+    def __init__(self, builder: _core.Bm25Builder, analyzer: Analyzer | None):
+        self.builder = builder
+        in_core = analyzer is not None and not analyzer.custom
+        self.add_texts = analyzer.adder(builder) if analyzer is not None and in_core else _no_texts
+
+
+def _no_texts(cased: list[str], lowered: list[str]) -> None:
+    raise TypeError("texts need an analyzer")
+
+
+def feed_of(
+    batch: list[Any], kind: str, analyzer: Analyzer | None, where: Where, first: int = 0
+) -> Callable[[Sink], None]:
+    """Checks a batch and makes it ready; what is returned puts it into a builder.
+
+    For texts that the core analyses, that runs with the GIL released. `first` is the number of the
+    first document.
     """
-    place = 0
-    with ThreadPoolExecutor(1) as worker:
-        running: Future[None] | None = None
-        for batch in _batches(stream):
-            _require_texts(batch, place)
-            place += len(batch)
-            if analyzer.custom:
-                builder.add_tokens([analyzer.tokens(text) for text in batch])
-                continue
-            views = [analyzer.views(text) for text in batch]
-            cased, lowered = [cased for cased, _ in views], [lowered for _, lowered in views]
-            if running is not None:
-                running.result()
-            running = worker.submit(builder.add_texts, cased, lowered, analyzer.name)
-        if running is not None:
-            running.result()
+    if kind == "id":
+        arrays = [_id_array(doc, where(i)) for i, doc in enumerate(batch)]
+        return lambda sink: _add_ids(sink.builder, arrays)
+    if kind == "token":
+        _require_tokens(batch, where)
+        return lambda sink: sink.builder.add_tokens(batch, first)
+    _require_texts(batch, where)
+    chosen = analyzer or Analyzer("standard-v1")
+    if chosen.custom:
+        tokens = [chosen.tokens(text) for text in batch]
+        return lambda sink: sink.builder.add_tokens(tokens, first)
+    views = [chosen.views(text) for text in batch]
+    cased, lowered = [cased for cased, _ in views], [lowered for _, lowered in views]
+    return lambda sink: sink.add_texts(cased, lowered)
 
 
-def _require_texts(batch: list[Any], place: int) -> None:
+def _require_texts(batch: list[Any], where: Where) -> None:
     for i, text in enumerate(batch):
         if not isinstance(text, str):
             raise TypeError(
-                f"documents[{place + i}] is a {type(text).__name__}, but the documents before it "
+                f"{where(i)} is a {type(text).__name__}, but the documents before it "
                 "are str; pass one kind only"
             )
 
 
-def _require_tokens(batch: list[Any], place: int) -> None:
+def _require_tokens(batch: list[Any], where: Where) -> None:
     for i, document in enumerate(batch):
         if isinstance(document, _NOT_DOCUMENTS):
             kind = type(document).__name__
-            raise TypeError(f"documents[{place + i}] is a {kind}; pass a list of tokens")
+            raise TypeError(f"{where(i)} is a {kind}; pass a list of tokens")
 
 
-def _id_array(document: Any, place: int) -> Any:
+def _id_array(document: Any, name: str) -> Any:
     if isinstance(document, (str, *_NOT_DOCUMENTS)):
         raise TypeError(
-            f"documents[{place}] is a {type(document).__name__}, but the documents before it hold "
+            f"{name} is a {type(document).__name__}, but the documents before it hold "
             "token ids; pass one kind only"
         )
     array = np.asarray(document if isinstance(document, np.ndarray) else list(document))
     if array.size == 0:
         return np.zeros(0, dtype=np.uint32)
     if array.ndim != 1 or array.dtype.kind not in "iu":
-        raise TypeError(f"documents[{place}] must be a flat sequence of integer token ids")
-    return _checked_ids(array, f"documents[{place}]")
+        raise TypeError(f"{name} must be a flat sequence of integer token ids")
+    return checked_token_ids(array, name)
 
 
-def _checked_ids(array: Any, name: str) -> Any:
+def checked_token_ids(array: Any, name: str) -> Any:
+    """Token ids as a contiguous u32 array. Raises ValueError."""
     if array.size and (int(array.min()) < 0 or int(array.max()) > _TOKEN_ID_MOST):
         raise ValueError(f"{name} holds a token id outside 0..{_TOKEN_ID_MOST}")
     return np.ascontiguousarray(array, dtype=np.uint32)
@@ -162,13 +152,3 @@ def _add_ids(builder: _core.Bm25Builder, arrays: list[Any]) -> None:
     offsets = np.zeros(len(arrays) + 1, dtype=np.int64)
     np.cumsum([array.size for array in arrays], out=offsets[1:])
     builder.add_ids(np.concatenate(arrays), offsets)
-
-
-def _from_offsets(token_ids: Any, offsets: Any) -> _core.Bm25Builder:
-    if offsets.size == 0:
-        raise ValueError("offsets is empty; it holds one entry more than there are documents")
-    builder = _core.Bm25Builder(with_vocabulary=False)
-    builder.add_ids(
-        _checked_ids(token_ids, "token_ids"), np.ascontiguousarray(offsets, dtype=np.int64)
-    )
-    return builder

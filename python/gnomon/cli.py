@@ -15,25 +15,33 @@ import click
 
 from .cli_demo import demo
 from .cli_gate import gate
+from .cli_groundtruth import groundtruth
 from .cli_index import index
+from .cli_recall import recall
 from .cli_search import search
+from .cli_tune_fusion import tune_fusion
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="gnomon", message="gnomon %(version)s")
 def cli() -> None:
-    r"""Exact full-text search from the shell.
+    """Exact search from the shell: texts, vectors, and what other searches miss.
 
     \b
     gnomon index docs/ --out docs.gnomon
     gnomon search docs.gnomon "how to open a file"
-    """
+    gnomon groundtruth base.fbin queries.fbin -k 100 --out truth.npz
+    gnomon recall truth.npz results.ibin -k 10
+    """  # noqa: D301  click reads \b
 
 
 cli.add_command(index)
 cli.add_command(search)
 cli.add_command(demo)
 cli.add_command(gate)
+cli.add_command(groundtruth)
+cli.add_command(recall)
+cli.add_command(tune_fusion)
 
 
 def _stop(signal_number: int, frame: Any) -> None:
@@ -42,12 +50,22 @@ def _stop(signal_number: int, frame: Any) -> None:
 
 def main() -> None:
     """Entry point of the `gnomon` command."""
+    _prepare()
+    cli(prog_name="gnomon")
+
+
+def trace_gate() -> None:
+    """Entry point of `trace-gate`, another name of `gnomon gate`."""
+    _prepare()
+    gate(prog_name="trace-gate")
+
+
+def _prepare() -> None:
     signal.signal(signal.SIGTERM, _stop)
     for stream in (sys.stdout, sys.stderr):
         # A terminal that cannot show a character gets its escape, not a traceback.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    cli(prog_name="gnomon")
 
 
 if __name__ == "__main__":

@@ -57,7 +57,7 @@ def gate(
     max_bytes: int,
     list_rules: bool,
 ) -> None:
-    r"""Judge recorded agent runs: tools, evidence, budgets, citations, stop reason.
+    """Judge recorded agent runs: tools, evidence, budgets, citations, stop reason.
 
     `-` reads standard input. Spans of OpenTelemetry (GenAI) and OpenInference are imported.
 
@@ -69,7 +69,7 @@ def gate(
 
     Exit codes: 0 all traces passed, 1 a trace broke a rule, 2 a trace or the policy could not be
     read, or wrong usage.
-    """
+    """  # noqa: D301  click reads \b
     from .agent.gate_report import FORMATS, exit_code
     from .agent.gate_rules import rules_text
 

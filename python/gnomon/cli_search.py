@@ -60,7 +60,7 @@ class Opened:
 
     def search(self, query: str, k: int) -> list[Hit]:
         """The `k` best passages."""
-        terms = frozenset(self.analyzer.tokens(query))
+        terms = frozenset(self.analyzer.query_tokens(query))
         ids, scores = self.bm25.search(query, k)
         hits = []
         for rank, (number, score) in enumerate(zip(ids, scores, strict=True), 1):

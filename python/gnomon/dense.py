@@ -10,6 +10,9 @@ import numpy as np
 
 from . import _core
 from .arrays import as_count, as_float32, as_threads, is_tensor
+from .dense_index import DenseIndex
+
+__all__ = ["DenseIndex", "TopK", "cosine_topk"]
 
 
 class TopK(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 Int64Array = npt.NDArray[np.int64]
 Float64Array = npt.NDArray[np.float64]
+_Ids = TypeVar("_Ids", bound="Ids")
 
 
 class Hits(NamedTuple):
@@ -47,7 +48,7 @@ class Ids:
         self._strings = strings
 
     @classmethod
-    def of(cls, ids: Iterable[Any] | None, n: int) -> Ids:
+    def of(cls: type[_Ids], ids: Iterable[Any] | None, n: int) -> _Ids:
         """Checks ids given by a caller. Raises ValueError or TypeError naming the entry."""
         if ids is None:
             return cls(n)
@@ -129,7 +130,7 @@ class Ids:
             raise _core.CorruptIndex("ids: not unique; build the index again")
 
     @classmethod
-    def read(cls, container: _core.Container, n: int) -> Ids:
+    def read(cls: type[_Ids], container: _core.Container, n: int) -> _Ids:
         """Opens what write() wrote. Raises CorruptIndex when it does not fit n documents."""
         names = {name for name, _, _ in container.sections()}
         if "ids.int" in names:

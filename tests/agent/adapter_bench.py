@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from gnomon.agent import Tool, ToolRuntime
 from gnomon.agent.sqlite_store import SqliteOperationStore
+from gnomon.agent.testing import EffectCounter
 
 SCHEMA: Mapping[str, Any] = {
     "type": "object",
@@ -17,24 +17,7 @@ SCHEMA: Mapping[str, Any] = {
 }
 
 
-class EffectLog:
-    """One line per effect, on the disk before the call goes on."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def add(self, project: str) -> None:
-        handle = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        os.write(handle, f"{project}\n".encode())
-        os.fsync(handle)
-        os.close(handle)
-
-    @property
-    def count(self) -> int:
-        return len(self.path.read_text().splitlines()) if self.path.exists() else 0
-
-
-def lossy_write(log: EffectLog) -> Any:
+def lossy_write(log: EffectCounter) -> Any:
     """A tool function: acts, then its answer is lost."""
 
     def write(project: str, count: int = 1) -> dict[str, Any]:
@@ -44,7 +27,7 @@ def lossy_write(log: EffectLog) -> Any:
     return write
 
 
-def sound_write(log: EffectLog) -> Any:
+def sound_write(log: EffectCounter) -> Any:
     """A tool function: acts and answers."""
 
     def write(project: str, count: int = 1) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from canaries import no_canary_in_any_log
+from canaries import no_canary_leaves
 from ledgers import clock, ledger, postgres_server, shared_ledger, store
 
-__all__ = ["clock", "ledger", "no_canary_in_any_log", "postgres_server", "shared_ledger", "store"]
+__all__ = ["clock", "ledger", "no_canary_leaves", "postgres_server", "shared_ledger", "store"]

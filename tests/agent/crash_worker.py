@@ -26,6 +26,7 @@ from typing import Any
 
 from gnomon.agent import ApprovalPolicy, Approver, Tool, ToolRuntime, operations
 from gnomon.agent.records import OperationStatus
+from gnomon.agent.testing import EffectCounter, kill_points
 
 POINTS = (
     *("before_claim", "in_claim_tx", "after_claim", "before_call", "in_tool_before_effect"),
@@ -55,26 +56,6 @@ SCHEMA = {
 RULES = ApprovalPolicy(approvers=(Approver("boss", max_risk=9),))
 
 
-def append(path: Path, text: str) -> None:
-    """One line that is on the disk when this returns."""
-    fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    os.write(fd, f"{text}\n".encode())
-    os.fsync(fd)
-    os.close(fd)
-
-
-def lines(path: Path) -> list[str]:
-    return path.read_text().splitlines() if path.exists() else []
-
-
-def die_at(point: str) -> None:
-    def hook(name: str) -> None:
-        if name == point:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    operations.crash_hook = hook
-
-
 @dataclass
 class Place:
     """Where the ledger is, and the logs of one run."""
@@ -87,12 +68,13 @@ class Place:
     pause: float = 0.0  # seconds that the tool works after its effect
 
     @property
-    def effects(self) -> Path:
-        return self.folder / f"effects-{self.run}"
+    def effects(self) -> EffectCounter:
+        return EffectCounter(self.folder / f"effects-{self.run}")
 
     @property
-    def answers(self) -> Path:
-        return self.folder / f"answers-{self.run}"
+    def answers(self) -> EffectCounter:
+        """The terminal answers that a caller got, in a file of the same kind."""
+        return EffectCounter(self.folder / f"answers-{self.run}")
 
     def open_store(self, skew: float = 0.0) -> Any:
         """A ledger; with a skew, one whose clock says that all leases are over."""
@@ -109,7 +91,7 @@ class Place:
     def runtime(self, store: Any) -> ToolRuntime:
         def write(project: str) -> dict[str, Any]:
             operations.crash_point("in_tool_before_effect")
-            append(self.effects, project)
+            self.effects.add(project)
             time.sleep(self.pause)
             operations.crash_point("in_tool_after_effect")
             return {"status": "succeeded", "project": project, "by": os.getpid()}
@@ -124,7 +106,7 @@ class Place:
             runtime.approvals.approve(answer["approval_id"], "boss")
             answer = runtime.dispatch("write", {"project": operation_id}, operation_id)
         if answer["status"] in ("succeeded", "failed"):
-            append(self.answers, json.dumps([operation_id, answer]))
+            self.answers.add(json.dumps([operation_id, answer]))
         return answer
 
 
@@ -161,9 +143,9 @@ class Summary:
 
     def check(self, place: Place, found: dict[str, list[dict[str, Any]]]) -> None:
         """`found`: for each id, the two answers of the process that came after the recovery."""
-        effects = Counter(lines(place.effects))
+        effects = Counter(place.effects.names())
         seen: dict[str, Any] = {}
-        for operation_id, answer in map(json.loads, lines(place.answers)):
+        for operation_id, answer in map(json.loads, place.answers.names()):
             if seen.setdefault(operation_id, answer) != answer:
                 self.lost_results += 1
         for operation_id, (first, again) in found.items():
@@ -202,8 +184,8 @@ def look_after(place: Place, operation_ids: list[str]) -> dict[str, list[dict[st
 
 def victim(place: Place, operation_ids: list[str], point: str) -> int:
     def body() -> None:
-        with place.open_store() as store, place.runtime(store) as runtime:
-            die_at(point)
+        points = (point,) if point else ()
+        with place.open_store() as store, place.runtime(store) as runtime, kill_points(*points):
             for name in operation_ids:
                 place.dispatch(runtime, name)
 
@@ -252,7 +234,7 @@ def run_points(place: Place, summary: Summary, rng: random.Random, points: tuple
     if other is None:
         if status != -signal.SIGKILL:
             summary.wrong.append(f"{point} was not reached (exit {status})")
-        result = (found[name][1]["status"], lines(place.effects).count(name))
+        result = (found[name][1]["status"], place.effects.names().count(name))
         if result != EXPECTED[point]:
             summary.wrong.append(f"{point}: {result}, not {EXPECTED[point]}")
 
@@ -263,7 +245,7 @@ def run_random(place: Place, summary: Summary, rng: random.Random) -> None:
     place.pause = rng.choice([0.0, 0.001, 0.003])
     victims = [victim(place, names, ""), victim(place, names[::-1], "")]
     deadline = time.monotonic() + 30
-    while not place.effects.exists() and time.monotonic() < deadline:
+    while not place.effects.path.exists() and time.monotonic() < deadline:
         time.sleep(0.0005)
     for pid in rng.sample(victims, rng.choice([1, 2])):
         time.sleep(rng.uniform(0.0, 0.02))
@@ -309,8 +291,8 @@ def warm_up(kind: str, folder: Path) -> None:
     place = Place("sqlite", [str(folder / "warm.db")], folder, -1)
     with place.open_store() as store, place.runtime(store) as runtime:
         place.dispatch(runtime, "warm")
-    place.effects.unlink()
-    place.answers.unlink()
+    place.effects.path.unlink()
+    place.answers.path.unlink()
 
 
 def campaign(what: str, runs: int, seed: int, folder: Path, ledger: list[str]) -> Summary:

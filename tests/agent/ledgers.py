@@ -21,19 +21,10 @@ from gnomon.agent.records import (
     Settlement,
 )
 from gnomon.agent.sqlite_store import SqliteOperationStore
+from gnomon.agent.testing import SimClock
 
 NO_SERVER = "PostgreSQL is not installed (apt-get install postgresql) or psycopg is missing"
 _schemas = itertools.count()
-
-
-class SimClock:
-    """A clock that the test moves."""
-
-    def __init__(self, time: float = 1000.0) -> None:
-        self.time = time
-
-    def __call__(self) -> float:
-        return self.time
 
 
 @dataclass

@@ -17,10 +17,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from crash_worker import POINTS, append, forked, lines
+from crash_worker import POINTS, forked
 from gnomon.agent import SqliteOperationStore, Tool, ToolRuntime, operations
 from gnomon.agent.budget import Budget
 from gnomon.agent.loop import JsonlLog, run_agent
+from gnomon.agent.testing import EffectCounter
 
 #: Point -> at which of its visits the process dies: within the second write, and at every event.
 DEATHS = {
@@ -71,7 +72,7 @@ def run(folder: Path, death: Death, later: float) -> None:
 
     def write(project: str) -> dict[str, Any]:
         operations.crash_point("in_tool_before_effect")
-        append(folder / "effects", project)
+        EffectCounter(folder / "effects").add(project)
         operations.crash_point("in_tool_after_effect")
         return {"status": "succeeded", "project": project}
 
@@ -97,7 +98,7 @@ def main() -> None:
             codes.append(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
             if codes[-1] == 0:
                 outcomes.append(json.loads((folder / "outcome").read_text()))
-            effects.append(lines(folder / "effects"))
+            effects.append(EffectCounter(folder / "effects").names())
         found[point] = {"codes": codes, "outcomes": outcomes, "effects": effects}
     print(json.dumps(found))
 

@@ -57,9 +57,9 @@ MUTANTS = (
         (
             (
                 "store_sql.py",
-                "ON CONFLICT (operation_id) DO NOTHING",
+                'ON CONFLICT (operation_id) DO NOTHING\n"""',
                 "ON CONFLICT (operation_id) DO UPDATE SET owner = excluded.owner, "
-                "claim_token = excluded.claim_token",
+                'claim_token = excluded.claim_token\n"""',
             ),
         ),
         "test_store.py::test_threads_claim_one_id_once[sqlite]",
@@ -81,6 +81,19 @@ MUTANTS = (
             ),
         ),
         "test_store.py::test_threads_claim_one_id_once[sqlite]",
+        "assert sum(result.won for result in wins) == 1",
+    ),
+    Mutant(
+        "a claim in PostgreSQL overwrites what is there (upsert)",
+        (
+            (
+                "store_sql.py",
+                "ON CONFLICT (operation_id) DO NOTHING RETURNING",
+                "ON CONFLICT (operation_id) DO UPDATE SET owner = excluded.owner, "
+                "claim_token = excluded.claim_token RETURNING",
+            ),
+        ),
+        "test_store.py::test_threads_claim_one_id_once[postgres]",
         "assert sum(result.won for result in wins) == 1",
     ),
     Mutant(
@@ -245,6 +258,35 @@ MUTANTS = (
         ),
         "test_store.py::test_recover_only_what_is_dead[sqlite]",
         "(lost,) = store.recover()",
+    ),
+    Mutant(
+        "not_executed is believed while the tool may still run",
+        (
+            (
+                "store_rules.py",
+                "    if needs_end and row.may_run(tx.now):\n",
+                "    if False:\n",
+            ),
+            (
+                "store_sql.py",
+                "(:needs_end = 0 OR lease_until IS NULL OR lease_until < :now)",
+                "(:needs_end = 0 OR 1 = 1)",
+            ),
+        ),
+        "test_still_running.py::test_another_runtime_cannot_start_it_again[sqlite]",
+        "DID NOT RAISE",
+    ),
+    Mutant(
+        "a tool that nobody waits for has no lease",
+        (
+            (
+                "dispatch.py",
+                "running=True) if abandoned else None",
+                "running=False) if abandoned else None",
+            ),
+        ),
+        "test_still_running.py::test_another_runtime_cannot_start_it_again[sqlite]",
+        "DID NOT RAISE",
     ),
     Mutant(
         "a claim does not wait for the disk",

@@ -8,18 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from adapter_bench import SCHEMA, EffectLog, lossy_write, runtime_of, sound_write
+from adapter_bench import SCHEMA, lossy_write, runtime_of, sound_write
 from gnomon.agent import AsyncToolRuntime, StoreClosed, Tool
 from gnomon.agent.adapters.bridge import ADVICE, Bridge, reply
+from gnomon.agent.testing import EffectCounter
 
 
 @pytest.fixture
-def log(tmp_path: Path) -> EffectLog:
-    return EffectLog(tmp_path / "effects")
+def log(tmp_path: Path) -> EffectCounter:
+    return EffectCounter(tmp_path / "effects")
 
 
 def test_a_lost_answer_is_one_effect_however_often_it_is_asked(
-    log: EffectLog, tmp_path: Path
+    log: EffectCounter, tmp_path: Path
 ) -> None:
     bridge = Bridge(runtime_of(tmp_path, lossy_write(log)), "ann", "invoice-7")
     answers = [bridge.call("write", {"project": "alpha"}) for _ in range(3)]
@@ -28,7 +29,7 @@ def test_a_lost_answer_is_one_effect_however_often_it_is_asked(
     assert log.count == 1
 
 
-def test_a_new_process_finds_the_recorded_answer(log: EffectLog, tmp_path: Path) -> None:
+def test_a_new_process_finds_the_recorded_answer(log: EffectCounter, tmp_path: Path) -> None:
     first = Bridge(runtime_of(tmp_path, sound_write(log)), "ann", "invoice-7")
     second = Bridge(runtime_of(tmp_path, sound_write(log)), "ann", "invoice-7")
     one, two = first.call("write", {"project": "a"}), second.call("write", {"project": "a"})
@@ -36,7 +37,9 @@ def test_a_new_process_finds_the_recorded_answer(log: EffectLog, tmp_path: Path)
     assert log.count == 1
 
 
-def test_two_scopes_tenants_or_principals_are_two_actions(log: EffectLog, tmp_path: Path) -> None:
+def test_two_scopes_tenants_or_principals_are_two_actions(
+    log: EffectCounter, tmp_path: Path
+) -> None:
     bridge = Bridge(runtime_of(tmp_path, sound_write(log)), "ann", "invoice-7")
     others = [
         bridge.in_scope("invoice-8"),
@@ -49,7 +52,9 @@ def test_two_scopes_tenants_or_principals_are_two_actions(log: EffectLog, tmp_pa
     assert len({each.operation_id("write", {"project": "a"}) for each in [bridge, *others]}) == 4
 
 
-def test_a_scope_may_follow_from_the_call_and_is_asked_once(log: EffectLog, tmp_path: Path) -> None:
+def test_a_scope_may_follow_from_the_call_and_is_asked_once(
+    log: EffectCounter, tmp_path: Path
+) -> None:
     asked: list[str] = []
 
     def scope(name: str, arguments: Any) -> str:
@@ -67,7 +72,7 @@ def test_a_scope_may_follow_from_the_call_and_is_asked_once(log: EffectLog, tmp_
     + [{"project": "a", "count": value} for value in (2.0, "5", 2**53, float("nan"))],
 )
 def test_bad_arguments_are_data_and_execute_nothing(
-    log: EffectLog, tmp_path: Path, arguments: Any
+    log: EffectCounter, tmp_path: Path, arguments: Any
 ) -> None:
     bridge = Bridge(runtime_of(tmp_path, sound_write(log)), "ann", "s")
     answer = bridge.call("write", arguments)
@@ -76,7 +81,7 @@ def test_bad_arguments_are_data_and_execute_nothing(
     assert log.count == 0
 
 
-def test_refusals_by_policy_are_data(log: EffectLog, tmp_path: Path) -> None:
+def test_refusals_by_policy_are_data(log: EffectCounter, tmp_path: Path) -> None:
     runtime = runtime_of(tmp_path, sound_write(log))
     runtime.max_risk = 0
     bridge = Bridge(runtime, "ann", "s")
@@ -88,7 +93,9 @@ def test_refusals_by_policy_are_data(log: EffectLog, tmp_path: Path) -> None:
     assert log.count == 0
 
 
-def test_what_another_caller_has_under_the_id_is_not_shown(log: EffectLog, tmp_path: Path) -> None:
+def test_what_another_caller_has_under_the_id_is_not_shown(
+    log: EffectCounter, tmp_path: Path
+) -> None:
     bridge = Bridge(runtime_of(tmp_path, sound_write(log)), "ann", "s")
     operation_id = bridge.operation_id("write", {"project": "a"})
     bridge.runtime.dispatch("write", {"project": "eve's"}, operation_id, principal="eve")
@@ -99,14 +106,14 @@ def test_what_another_caller_has_under_the_id_is_not_shown(log: EffectLog, tmp_p
     assert log.count == 1
 
 
-def test_a_closed_runtime_is_no_answer(log: EffectLog, tmp_path: Path) -> None:
+def test_a_closed_runtime_is_no_answer(log: EffectCounter, tmp_path: Path) -> None:
     runtime = runtime_of(tmp_path, sound_write(log))
     runtime.close()
     with pytest.raises(StoreClosed):
         Bridge(runtime, "ann", "s").call("write", {"project": "a"})
 
 
-def test_asynchronous_tools_and_text_arguments(log: EffectLog) -> None:
+def test_asynchronous_tools_and_text_arguments(log: EffectCounter) -> None:
     async def write(project: str, count: int = 1) -> dict[str, Any]:
         log.add(project)
         raise TimeoutError("response was lost")
@@ -125,7 +132,7 @@ def test_asynchronous_tools_and_text_arguments(log: EffectLog) -> None:
     assert log.count == 1
 
 
-def test_equal_calls_at_once_get_one_result(log: EffectLog, tmp_path: Path) -> None:
+def test_equal_calls_at_once_get_one_result(log: EffectCounter, tmp_path: Path) -> None:
     def slow(project: str, count: int = 1) -> dict[str, Any]:
         import time
 

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import pytest
-from adapter_bench import EffectLog, lossy_write, runtime_of, sound_write
+from adapter_bench import lossy_write, runtime_of, sound_write
 from gnomon.agent import ApprovalPolicy, Approver
 from gnomon.agent.adapters.bridge import Bridge
+from gnomon.agent.testing import EffectCounter
 
 pytest.importorskip("langgraph", reason="the extra 'adapters' is not installed: langgraph")
 pytestmark = pytest.mark.filterwarnings("default")
@@ -52,12 +53,12 @@ def answers(state: Any) -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def log(tmp_path: Path) -> EffectLog:
-    return EffectLog(tmp_path / "effects")
+def log(tmp_path: Path) -> EffectCounter:
+    return EffectCounter(tmp_path / "effects")
 
 
 def test_d4_a_resumed_node_acts_twice_alone_and_once_with_the_ledger(
-    log: EffectLog, tmp_path: Path
+    log: EffectCounter, tmp_path: Path
 ) -> None:
     write = lossy_write(log)
 
@@ -73,7 +74,7 @@ def test_d4_a_resumed_node_acts_twice_alone_and_once_with_the_ledger(
         graph.invoke(None, CONFIG)
     assert log.count == 2
 
-    ours = EffectLog(tmp_path / "ours")
+    ours = EffectCounter(tmp_path / "ours")
     bridge = Bridge(runtime_of(tmp_path, lossy_write(ours)), "ann", "task-1")
     graph = graph_of(ledger_tool_node(bridge))
     for call_id in ("call_1", "call_7"):  # the model mints a new id for the same action
@@ -86,11 +87,12 @@ KILLED = """
 import os, signal, sys
 sys.path[:0] = {path!r}
 from pathlib import Path
-from adapter_bench import EffectLog, runtime_of
+from gnomon.agent.testing import EffectCounter
+from adapter_bench import runtime_of
 from test_adapters_langgraph import graph_of, proposal, CONFIG, ToolNode, langchain_tool
 from gnomon.agent.adapters.bridge import Bridge
 from gnomon.agent.adapters.langgraph import ledger_tool_node
-log = EffectLog(Path({log!r}))
+log = EffectCounter(Path({log!r}))
 def write(project: str, count: int = 1) -> dict:
     "Write a project."
     log.add(project)
@@ -106,7 +108,7 @@ print(graph_of(node).invoke(proposal(), CONFIG)["messages"][-1].content)
 
 @pytest.mark.parametrize(("alone", "effects"), [(True, 2), (False, 1)])
 def test_d1_killed_after_the_effect_and_asked_again(
-    log: EffectLog, tmp_path: Path, alone: bool, effects: int
+    log: EffectCounter, tmp_path: Path, alone: bool, effects: int
 ) -> None:
     names = {"path": [str(Path(__file__).parent)], "log": str(log.path), "folder": str(tmp_path)}
     program = textwrap.dedent(KILLED.format(alone=alone, **names))
@@ -121,7 +123,7 @@ def test_d1_killed_after_the_effect_and_asked_again(
         assert '"status":"needs_reconcile"' in runs[1].stdout
 
 
-def test_a1_an_approval_resumed_twice_acts_once(log: EffectLog, tmp_path: Path) -> None:
+def test_a1_an_approval_resumed_twice_acts_once(log: EffectCounter, tmp_path: Path) -> None:
     @langchain_tool("write")
     def alone(project: str) -> str:
         """Write a project."""
@@ -135,7 +137,7 @@ def test_a1_an_approval_resumed_twice_acts_once(log: EffectLog, tmp_path: Path) 
         start.invoke(Command(resume=True), saved)
     assert log.count == 2
 
-    ours = EffectLog(tmp_path / "ours")
+    ours = EffectCounter(tmp_path / "ours")
     runtime = runtime_of(tmp_path, sound_write(ours), approval=True)
     policy = ApprovalPolicy(approvers=(Approver("boss", max_risk=1),))
     runtime = type(runtime)(runtime.tools, 0, runtime.store, approvals=policy)
@@ -153,7 +155,7 @@ def test_a1_an_approval_resumed_twice_acts_once(log: EffectLog, tmp_path: Path) 
     assert ours.count == 1
 
 
-def test_v1_arguments_are_not_coerced(log: EffectLog, tmp_path: Path) -> None:
+def test_v1_arguments_are_not_coerced(log: EffectCounter, tmp_path: Path) -> None:
     bridge = Bridge(runtime_of(tmp_path, sound_write(log)), "ann", "task-1")
     graph = graph_of(ledger_tool_node(bridge))
     for value in (True, "5", 5.5, 2**53):
@@ -164,7 +166,7 @@ def test_v1_arguments_are_not_coerced(log: EffectLog, tmp_path: Path) -> None:
     assert log.count == 0
 
 
-def test_the_tools_alone_go_through_the_ledger_too(log: EffectLog, tmp_path: Path) -> None:
+def test_the_tools_alone_go_through_the_ledger_too(log: EffectCounter, tmp_path: Path) -> None:
     bridge = Bridge(runtime_of(tmp_path, lossy_write(log)), "ann", "task-1")
     (tool,) = ledger_tools(bridge)
     assert tool.args_schema == bridge.tools[0].contract.model_schema
@@ -173,7 +175,7 @@ def test_the_tools_alone_go_through_the_ledger_too(log: EffectLog, tmp_path: Pat
     assert log.count == 1
 
 
-def test_the_scope_may_be_the_thread(log: EffectLog, tmp_path: Path) -> None:
+def test_the_scope_may_be_the_thread(log: EffectCounter, tmp_path: Path) -> None:
     bridge = Bridge(runtime_of(tmp_path, sound_write(log)), "ann", "none")
     node = ledger_tool_node(bridge, scope=lambda config: config["configurable"]["thread_id"])
     graph = graph_of(node)
@@ -182,7 +184,7 @@ def test_the_scope_may_be_the_thread(log: EffectLog, tmp_path: Path) -> None:
     assert log.count == 2
 
 
-def test_equal_calls_in_one_message_act_once(log: EffectLog, tmp_path: Path) -> None:
+def test_equal_calls_in_one_message_act_once(log: EffectCounter, tmp_path: Path) -> None:
     bridge = Bridge(runtime_of(tmp_path, sound_write(log)), "ann", "task-1")
     both = [proposal("call_1")["messages"][0].tool_calls[0] for _ in range(2)]
     both[1] = {**both[1], "id": "call_2"}
@@ -194,7 +196,7 @@ def test_equal_calls_in_one_message_act_once(log: EffectLog, tmp_path: Path) -> 
 
 
 @pytest.mark.anyio
-async def test_the_asynchronous_node(log: EffectLog, tmp_path: Path) -> None:
+async def test_the_asynchronous_node(log: EffectCounter, tmp_path: Path) -> None:
     bridge = Bridge(runtime_of(tmp_path, lossy_write(log)), "ann", "task-1")
     graph = graph_of(ledger_tool_node(bridge))
     for _ in range(2):

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from adapter_bench import EffectLog
 from gnomon.agent import AsyncToolRuntime, Limits
 from gnomon.agent.adapters.bridge import Bridge
+from gnomon.agent.testing import EffectCounter
 
 pytest.importorskip("mcp.server.mcpserver", reason="the extra 'adapters' is not installed: mcp 2")
 pytestmark = pytest.mark.filterwarnings("default")
@@ -24,7 +24,7 @@ from mcp.types import ToolAnnotations  # noqa: E402
 class Server:
     """A server with a lossy write, a sound write, a failing read, and their log."""
 
-    def __init__(self, log: EffectLog) -> None:
+    def __init__(self, log: EffectCounter) -> None:
         self.log = log
         self.ids: list[Any] = []
         self.server = MCPServer("test")
@@ -69,7 +69,7 @@ def converse(server: MCPServer, calls: Any, risks: Any = None, **options: Any) -
 
 @pytest.fixture
 def server(tmp_path: Path) -> Server:
-    return Server(EffectLog(tmp_path / "effects"))
+    return Server(EffectCounter(tmp_path / "effects"))
 
 
 ALPHA = {"project": "alpha"}

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from adapter_bench import EffectLog, lossy_write, runtime_of, sound_write
+from adapter_bench import lossy_write, runtime_of, sound_write
 from gnomon.agent.adapters.bridge import Bridge
+from gnomon.agent.testing import EffectCounter
 
 pytest.importorskip("agents", reason="the extra 'adapters' is not installed: openai-agents")
 pytestmark = pytest.mark.filterwarnings("default")
@@ -69,14 +70,14 @@ def run(model: ObedientModel, tools: list[Any]) -> list[str]:
 
 
 @pytest.fixture
-def log(tmp_path: Path) -> EffectLog:
-    return EffectLog(tmp_path / "effects")
+def log(tmp_path: Path) -> EffectCounter:
+    return EffectCounter(tmp_path / "effects")
 
 
 SAME = ['{"project":"alpha"}', '{ "project": "alpha" }', '{"project":"alpha"}']
 
 
-def test_d4_three_effects_alone_and_one_with_the_ledger(log: EffectLog, tmp_path: Path) -> None:
+def test_d4_three_effects_alone_and_one_with_the_ledger(log: EffectCounter, tmp_path: Path) -> None:
     write = lossy_write(log)
 
     @function_tool(name_override="write")
@@ -87,7 +88,7 @@ def test_d4_three_effects_alone_and_one_with_the_ledger(log: EffectLog, tmp_path
     assert "try again" in run(ObedientModel(*SAME), [alone])[0]
     assert log.count == 3
 
-    ours = EffectLog(tmp_path / "ours")
+    ours = EffectCounter(tmp_path / "ours")
     bridge = Bridge(runtime_of(tmp_path, lossy_write(ours)), "ann", "task-1")
     told = [json.loads(text) for text in run(ObedientModel(*SAME), ledger_tools(bridge))]
     assert [answer["status"] for answer in told] == ["needs_reconcile"] * 3
@@ -98,7 +99,7 @@ def test_d4_three_effects_alone_and_one_with_the_ledger(log: EffectLog, tmp_path
     assert ours.count == 1
 
 
-def test_a_recorded_result_is_given_again(log: EffectLog, tmp_path: Path) -> None:
+def test_a_recorded_result_is_given_again(log: EffectCounter, tmp_path: Path) -> None:
     bridge = Bridge(runtime_of(tmp_path, sound_write(log)), "ann", "task-1")
     told = run(ObedientModel(*SAME), ledger_tools(bridge))
     assert told == ['{"count":1,"project":"alpha","status":"succeeded"}'] * 3
@@ -120,7 +121,7 @@ def test_a_recorded_result_is_given_again(log: EffectLog, tmp_path: Path) -> Non
         "",
     ],
 )
-def test_j1_v1_arguments_are_read_strictly(log: EffectLog, tmp_path: Path, text: str) -> None:
+def test_j1_v1_arguments_are_read_strictly(log: EffectCounter, tmp_path: Path, text: str) -> None:
     bridge = Bridge(runtime_of(tmp_path, sound_write(log)), "ann", "task-1")
     (told,) = run(ObedientModel(text), ledger_tools(bridge))
     answer = json.loads(told)
@@ -129,7 +130,7 @@ def test_j1_v1_arguments_are_read_strictly(log: EffectLog, tmp_path: Path, text:
     assert log.count == 0
 
 
-def test_the_model_sees_the_contracts_schema(log: EffectLog, tmp_path: Path) -> None:
+def test_the_model_sees_the_contracts_schema(log: EffectCounter, tmp_path: Path) -> None:
     bridge = Bridge(runtime_of(tmp_path, sound_write(log)), "ann", "task-1")
     (tool,) = ledger_tools(bridge)
     assert tool.params_json_schema == bridge.tools[0].contract.model_schema

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from adapter_bench import SCHEMA, EffectLog, runtime_of, sound_write
+from adapter_bench import SCHEMA, runtime_of, sound_write
 from gnomon.agent import AsyncToolRuntime, Limits, Tool
 from gnomon.agent.adapters.bridge import Bridge
+from gnomon.agent.testing import EffectCounter
 
 pytest.importorskip("pydantic_ai", reason="the extra 'adapters' is not installed: pydantic-ai-slim")
 pytestmark = pytest.mark.filterwarnings("default")
@@ -42,11 +43,11 @@ def obedient(*proposals: Any) -> tuple[FunctionModel, list[Any]]:
 
 
 @pytest.fixture
-def log(tmp_path: Path) -> EffectLog:
-    return EffectLog(tmp_path / "effects")
+def log(tmp_path: Path) -> EffectCounter:
+    return EffectCounter(tmp_path / "effects")
 
 
-def slow_write(log: EffectLog) -> Any:
+def slow_write(log: EffectCounter) -> Any:
     async def write(project: str, count: int = 1) -> dict[str, Any]:
         log.add(project)
         await asyncio.sleep(5)
@@ -58,7 +59,7 @@ def slow_write(log: EffectLog) -> Any:
 SAME = ['{"project":"alpha"}', {"project": "alpha"}, '{ "project": "alpha" }']
 
 
-def test_d4_three_effects_alone_and_one_with_the_ledger(log: EffectLog, tmp_path: Path) -> None:
+def test_d4_three_effects_alone_and_one_with_the_ledger(log: EffectCounter, tmp_path: Path) -> None:
     write = slow_write(log)
 
     async def alone(project: str) -> str:
@@ -69,7 +70,7 @@ def test_d4_three_effects_alone_and_one_with_the_ledger(log: EffectLog, tmp_path
     Agent(model, tools=[tool]).run_sync("write")
     assert log.count == 3
 
-    ours = EffectLog(tmp_path / "ours")
+    ours = EffectCounter(tmp_path / "ours")
     model, told = obedient(*SAME)
 
     async def main() -> None:
@@ -86,7 +87,7 @@ def test_d4_three_effects_alone_and_one_with_the_ledger(log: EffectLog, tmp_path
     assert ours.count == 1
 
 
-def test_a1_one_approval_given_twice_is_one_effect(log: EffectLog, tmp_path: Path) -> None:
+def test_a1_one_approval_given_twice_is_one_effect(log: EffectCounter, tmp_path: Path) -> None:
     """The same history, run again, finds the recorded result."""
     bridge = Bridge(runtime_of(tmp_path, sound_write(log)), "ann", "task-1")
     for _ in range(2):
@@ -109,7 +110,9 @@ def test_a1_one_approval_given_twice_is_one_effect(log: EffectLog, tmp_path: Pat
         "",
     ],
 )
-def test_j1_v1_arguments_are_read_strictly(log: EffectLog, tmp_path: Path, arguments: Any) -> None:
+def test_j1_v1_arguments_are_read_strictly(
+    log: EffectCounter, tmp_path: Path, arguments: Any
+) -> None:
     bridge = Bridge(runtime_of(tmp_path, sound_write(log)), "ann", "task-1")
     model, told = obedient(arguments)
     Agent(model, toolsets=[ledger_toolset(bridge)]).run_sync("write")
@@ -118,7 +121,7 @@ def test_j1_v1_arguments_are_read_strictly(log: EffectLog, tmp_path: Path, argum
     assert log.count == 0
 
 
-def test_the_model_sees_the_contracts_schema(log: EffectLog, tmp_path: Path) -> None:
+def test_the_model_sees_the_contracts_schema(log: EffectCounter, tmp_path: Path) -> None:
     bridge = Bridge(runtime_of(tmp_path, sound_write(log)), "ann", "task-1")
     seen: list[Any] = []
 

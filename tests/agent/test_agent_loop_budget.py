@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
+from agent_tools import Gate, until
+from gnomon.agent import Limits, Tool
 from gnomon.agent.budget import Budget, BudgetMeter
 from gnomon.agent.gate import validate
 from gnomon.agent.loop import run_agent
-from loop_world import World, busy, judged, never, script, tool
+from loop_world import SCHEMA, World, busy, judged, never, script, tool
 
 
 @pytest.fixture
@@ -133,3 +136,42 @@ def test_an_answer_over_the_budget_is_not_an_answer(world: World) -> None:
     answer = {"kind": "answer", "text": "x", "usage": {"tokens": 50}}
     outcome = run_agent(script(answer), world.runtime, {}, never, 5, budget=Budget(tokens=10))
     assert (outcome["status"], outcome["exhausted"]) == ("budget_exhausted", "tokens")
+
+
+def test_b1_a_tool_gets_no_more_time_than_the_run_has_left() -> None:
+    gate = Gate()
+    world = World()
+    world.answers = [lambda project: gate() or {"status": "succeeded"}]
+    began = time.monotonic()
+    outcome = run_agent(script(tool()), world.runtime, {}, never, 5, budget=Budget(seconds=0.2))
+    assert time.monotonic() - began < 5
+    assert (outcome["status"], outcome["unsettled"]) == ("needs_reconcile", ["op1"])
+    assert outcome["events"][0]["result"]["reason"] == "timeout"
+    gate.open()
+    until(lambda: world.runtime.operations["op1"]["status"] == "succeeded")
+
+
+def test_b1_a_tools_own_timeout_holds_where_it_is_shorter() -> None:
+    gate = Gate()
+    world = World()
+    world.tools["write"] = Tool("write", SCHEMA, 1, lambda project: gate(), limits=Limits(20))
+    began = time.monotonic()
+    outcome = run_agent(script(tool()), world.restart(), {}, never, 5, budget=Budget(seconds=60))
+    assert time.monotonic() - began < 5
+    assert outcome["events"][0]["result"]["reason"] == "timeout"
+    gate.open()
+
+
+@pytest.mark.parametrize("left", [0.0, -1.0, lambda: 0.0])
+def test_b1_nothing_is_started_without_time(world: World, left: Any) -> None:
+    answer = world.runtime.dispatch("write", {"project": "a"}, "op1", timeout=left)
+    assert (answer["status"], world.effects) == ("not_executed", [])
+    later = world.runtime.dispatch("write", {"project": "a"}, "op1", timeout=lambda: None)
+    assert (later["status"], world.effects) == ("succeeded", ["a"])
+
+
+@pytest.mark.parametrize("bad", ["1", float("nan"), True, lambda: "1"])
+def test_a_timeout_that_is_none_is_named(world: World, bad: Any) -> None:
+    with pytest.raises((TypeError, ValueError), match="timeout"):
+        world.runtime.dispatch("write", {"project": "a"}, "op1", timeout=bad)
+    assert world.effects == []

@@ -279,7 +279,7 @@ def test_secrets_reach_neither_log_nor_trace() -> None:
     def leak(pin: str, project: str) -> dict[str, Any]:
         return {"status": "succeeded", "echo": f"pin was {pin}", "evidence": [{"id": f"doc {pin}"}]}
 
-    world.tools["leak"] = Tool("leak", schema, 0, leak, redact=("/pin",))
+    world.tools["leak"] = Tool("leak", schema, 0, leak, redact_paths=("/pin",))
     candidate = tool("leak") | {"arguments": {"pin": secret, "project": "a"}}
     outcome = judged(run_agent(script(candidate), world.restart(), {}, never, 5))
     assert secret not in json.dumps([outcome["log"], outcome["trace"], outcome["task"]])
@@ -319,3 +319,46 @@ def test_what_another_caller_has_under_the_id_is_not_told(number: int) -> None:
     outcome = run_agent(policy, world.restart(), {}, never, 9, log=list(log))
     assert "zelda" not in "".join(seen) + json.dumps(outcome, default=str)
     assert world.effects == ["zelda"]
+
+
+@pytest.mark.parametrize(
+    ("name", "project", "same"),
+    [("write", "alpha", True), ("write", "beta", False), ("read", "alpha", False)],
+)
+@pytest.mark.parametrize("answer", ["succeeded", "unknown"])
+def test_a_record_of_another_request_is_not_this_ones_result(
+    name: str, project: str, same: bool, answer: str
+) -> None:
+    """The process died before its dispatch, and meanwhile the id went to another request."""
+    world = World(Durable())
+    log = DyingLog(4, True)  # task_started, model_requested, model_called, tool_requested
+    with pytest.raises(Died):
+        run_agent(script(tool()), world.runtime, {}, never, 5, log=log)
+    assert log[-1]["type"] == "tool_requested"
+    world.answers = [{"status": answer, "secret": "of another request"}]
+    world.runtime.dispatch(name, {"project": project}, "op1")
+    outcome = judged(run_agent(script(), world.restart(), {}, never, 5, log=[*log]))
+    kinds = [one["type"] for one in outcome["log"]]
+    if not same:
+        event = outcome["log"][4]
+        assert (event["type"], event["error"]) == ("tool_not_executed", "operation_conflict")
+        assert outcome["events"][0]["result"]["error"] == "operation_conflict"
+        assert "of another request" not in json.dumps(outcome)
+        assert (outcome["status"], outcome["usage"]["writes"]) == ("answered", 0)
+    elif answer == "succeeded":
+        assert kinds[4] == "tool_succeeded"
+        assert outcome["status"] == "answered"
+    else:
+        assert outcome["status"] == "needs_reconcile"
+
+
+def test_a_record_with_redacted_arguments_is_this_ones() -> None:
+    world = World(Durable())
+    log = DyingLog(4, True)
+    secret = tool(project="call ?key=abc123")
+    with pytest.raises(Died):
+        run_agent(script(secret), world.runtime, {}, never, 5, log=log)
+    world.runtime.dispatch("write", secret["arguments"], "op1")
+    outcome = run_agent(script(), world.restart(), {}, never, 5, log=[*log])
+    assert outcome["log"][3]["arguments"] == {"project": "call ?key=[redacted]"}
+    assert outcome["log"][4]["type"] == "tool_succeeded"

@@ -21,7 +21,9 @@ from gnomon.agent import (
 )
 from gnomon.agent.memory_store import MemoryOperationStore
 from gnomon.agent.operations import ApprovalStatus
-from ledgers import Ledger, SimClock
+from gnomon.agent.records import Claim
+from gnomon.agent.testing import SimClock
+from ledgers import Ledger
 
 BOSS = Approver("boss", "acme", max_risk=9)
 POLICY = ApprovalPolicy((BOSS, Approver("mate", "acme", max_risk=1)), ttl_seconds=60.0)
@@ -326,7 +328,7 @@ def test_cancelling_voids_an_approval(ledger: Ledger, remote: Remote) -> None:
 
 def test_an_approver_sees_no_declared_secret(remote: Remote) -> None:
     runtime = remote.runtime(
-        tool={"risk": 5, "approval": True, "redact": ("/project",)}, approvals=POLICY
+        tool={"risk": 5, "approval": True, "redact_paths": ("/project",)}, approvals=POLICY
     )
     shown = runtime.approvals.show(ask(runtime, arguments={"project": "hush-hush"}))
     assert shown.arguments == {"project": "[redacted]"}
@@ -420,3 +422,43 @@ def test_a_call_that_ran_meanwhile_is_no_mismatch(ledger: Ledger) -> None:
     store.request_approval = raced
     assert new.dispatch("write", ALPHA, "op-1") == {"status": "succeeded", "number": 1}
     assert remote.effects == ["alpha"]
+
+
+@pytest.mark.parametrize("seconds", [59.0, 60.0])
+def test_a2_an_approval_that_ends_while_a_retry_waits(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    """The wait between two attempts of one dispatch carries over the end of the approval."""
+    clock, remote = SimClock(), Refusing(answer="refuse")
+    policy = RetryPolicy(attempts=3, initial=0.0, jitter=0.0)
+    runtime = runtime_for(remote, ledger.open(clock), retry=policy)
+    runtime.approvals.approve(ask(runtime), "boss")
+    monkeypatch.setattr("gnomon.agent.runtime.time.sleep", lambda _: clock.advance(seconds / 2))
+
+    def attempts() -> int:
+        return kinds(runtime, "op-1").count("dispatched")
+
+    answer = runtime.dispatch("write", ALPHA, "op-1")
+    if seconds < 60.0:
+        assert (answer["status"], attempts()) == ("not_executed", 3)
+    else:
+        assert (answer["status"], answer["reason"]) == ("awaiting_approval", "approval_expired")
+        assert attempts() == 2
+        assert ask(runtime) == answer["approval_id"]
+
+
+def test_a_claim_of_a_retry_looks_at_its_approval(ledger: Ledger) -> None:
+    clock, remote = SimClock(), Refusing(answer="refuse")
+    store = ledger.open(clock)
+    runtime = runtime_for(remote, store)
+    runtime.approvals.approve(ask(runtime), "boss")
+    assert runtime.dispatch("write", ALPHA, "op-1")["status"] == "not_executed"
+    row = store.get("op-1")
+    shown = store.get_approval(row.approval_id).request_digest
+    for digest, reason in (("sha256:other", "approval_mismatch"), (shown, "approval_expired")):
+        clock.time = 1060.0 if digest == shown else 1000.0
+        lost = store.claim(Claim(row.request, "you", 30.0, digest, 1))
+        assert (lost.won, lost.reason.value) == (False, reason)
+    clock.time = 1059.9
+    assert not store.claim(Claim(row.request, "you", 30.0, shown, 2)).won  # another attempt
+    assert store.claim(Claim(row.request, "you", 30.0, shown, 1)).won

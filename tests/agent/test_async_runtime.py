@@ -9,7 +9,6 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import anyio
 import pytest
 from agent_tools import ALPHA, WRITE_SCHEMA, Gate, Remote
 from gnomon.agent import (
@@ -343,21 +342,6 @@ async def test_approval_cancel_and_reconcile(ledger: Ledger, remote: AsyncRemote
         assert await runtime.recover() == []
     assert "write" in repr(runtime)
     assert repr(runtime).startswith("AsyncToolRuntime")
-
-
-def test_on_trio_as_well(remote: AsyncRemote) -> None:
-    pytest.importorskip("trio")
-
-    async def write(project: str) -> dict[str, Any]:
-        await anyio.sleep(0)
-        return {"status": "succeeded"}
-
-    async def main() -> None:
-        tools = {"write": Tool("write", WRITE_SCHEMA, 1, write, limits=Limits(timeout_ms=1000))}
-        async with AsyncToolRuntime(tools, 1) as runtime:
-            assert (await runtime.dispatch("write", ALPHA, "op-1"))["status"] == "succeeded"
-
-    anyio.run(main, backend="trio")
 
 
 def test_sync_and_async_share_a_ledger(shared_ledger: Ledger, remote: AsyncRemote) -> None:

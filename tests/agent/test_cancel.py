@@ -6,7 +6,7 @@ from typing import Any
 
 import gnomon.agent.operations as operations
 import pytest
-from agent_tools import ALPHA, WRITE_SCHEMA, Gate, Remote, in_thread, kinds
+from agent_tools import ALPHA, WRITE_SCHEMA, Gate, Remote, in_thread, kinds, until
 from gnomon.agent import Limits, NotExecuted, RetryPolicy, Tool, ToolRefused, ToolRuntime
 from ledgers import Ledger
 
@@ -164,8 +164,6 @@ def test_c1_cancel_after_a_timeout_and_the_late_result_wins(ledger: Ledger) -> N
         "needs_reconcile",
         "succeeded",
     )
-    from agent_tools import until
-
     until(lambda: runtime.operations["op-1"]["status"] == "succeeded")
     assert remote.effects == ["alpha"]
 
@@ -209,3 +207,47 @@ def test_cancelling_twice_is_one_cancellation(ledger: Ledger) -> None:
     first, second = runtime.cancel("op-1"), runtime.cancel("op-1")
     assert first == second
     assert kinds(runtime, "op-1") == ["dispatched", "settled", "cancel_requested"]
+
+
+def listening(gate: Gate, seen: list[bool], store: Any, **more: Any) -> ToolRuntime:
+    """A runtime whose tool times out, and tells at its end whether it was asked to stop."""
+
+    def write(project: str, context: Any) -> dict[str, Any]:
+        gate()
+        seen.append(context.cancelled)
+        raise NotExecuted("stopped before sending")
+
+    tool = Tool(
+        "write",
+        WRITE_SCHEMA,
+        1,
+        write,
+        injected=frozenset({"context"}),
+        limits=Limits(timeout_ms=20),
+    )
+    return ToolRuntime({"write": tool}, 1, store, **more)
+
+
+def test_c1_cancel_after_a_timeout_reaches_the_tool(ledger: Ledger) -> None:
+    gate, seen = Gate(), []
+    runtime = listening(gate, seen, ledger.open())
+    assert runtime.dispatch("write", ALPHA, "op-1")["reason"] == "timeout"
+    assert runtime.cancel("op-1")["status"] == "needs_reconcile"
+    gate.open()
+    until(lambda: runtime.operations["op-1"]["status"] == "cancelled")
+    assert seen == [True]
+    assert runtime.dispatch("write", ALPHA, "op-1")["status"] == "cancelled"
+
+
+def test_c1_cancel_by_another_process_after_a_timeout_reaches_the_tool(
+    shared_ledger: Ledger,
+) -> None:
+    gate, seen = Gate(), []
+    mine = listening(gate, seen, shared_ledger.open(), heartbeat=False)
+    other = ToolRuntime({}, 1, shared_ledger.open(), heartbeat=False)
+    mine.dispatch("write", ALPHA, "op-1")
+    assert other.cancel("op-1")["cancel_requested"] is True
+    mine.heartbeat()
+    gate.open()
+    until(lambda: other.operations["op-1"]["status"] == "cancelled")
+    assert seen == [True]

@@ -18,7 +18,8 @@ from gnomon.agent import (
     derive_operation_id,
     run_agent,
 )
-from ledgers import Ledger, SimClock
+from gnomon.agent.testing import SimClock
+from ledgers import Ledger
 
 RUNNER = """
 import sys, time

@@ -135,7 +135,12 @@ def test_exact_integers_keep_every_digit_and_collide_with_no_float() -> None:
         b"1" + b"0" * 22,
     }
     assert canonicalize(2.0**60, EXACT_BOUNDS).data == str(2**60).encode()
-    assert canonicalize(1e22, EXACT_BOUNDS).data == b"1e+22"
+    for number in (1e21, 1e22, -1e22, 1.5e300):
+        same = {canonicalize(n, EXACT_BOUNDS).digest for n in (number, int(number), [number][0])}
+        assert len(same) == 1
+        assert canonicalize([number], EXACT_BOUNDS).value == [int(number)]
+    assert canonicalize(1e22).data == b"1e+22"  # where 10**22 is refused, as RFC 8785 says
+    assert rule_of(10**22) == ("", "integer-range")
     assert rule_of(1 << 5_000, EXACT_BOUNDS) == ("", "integer-range")
 
 

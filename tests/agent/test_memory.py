@@ -13,9 +13,10 @@ import pytest
 from gnomon.agent.memory import Memory, MemorySession
 from gnomon.agent.memory_policy import MemoryNotFound, MemoryPolicy, MemoryRefused
 from gnomon.agent.problems import ValidationError
+from gnomon.agent.testing import SimClock
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from ledgers import Ledger, SimClock
+from ledgers import Ledger
 
 Session = Callable[..., MemorySession]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import traceback
 from pathlib import Path
@@ -21,8 +22,11 @@ from gnomon.agent import (
     Tool,
     ToolRuntime,
     ValidationError,
+    run_agent,
 )
+from gnomon.agent.gate_import import import_spans
 from gnomon.agent.observe import LOG_EVENTS, Observer
+from gnomon.agent.otel import export_run
 
 CANARY = "cAnArY-9f31c7e2"
 
@@ -205,7 +209,7 @@ def secret_runtime(answer: Any, store: Any = None, **more: Any) -> ToolRuntime:
             raise answer
         return answer
 
-    tool = Tool("send", SECRET_SCHEMA, 1, send, redact=("/pin",))
+    tool = Tool("send", SECRET_SCHEMA, 1, send, redact_paths=("/pin",))
     return ToolRuntime({"send": tool}, 1, store, principal="ann", **more)
 
 
@@ -276,3 +280,117 @@ def test_evidence_of_a_reconciliation_is_redacted() -> None:
     runtime.dispatch("send", ARGUMENTS, "op-1")
     runtime.reconcile("op-1", "failed", actor="ops", evidence={"authorization": CANARY})
     assert CANARY not in repr(runtime.events("op-1"))
+
+
+# --- names in a ledger of digests -----------------------------------------------------------------
+
+
+@pytest.fixture
+def digests(tmp_path: Path) -> Any:
+    """A ledger of digests, a runtime on it, and a search of its files for the canary."""
+    with SqliteOperationStore(tmp_path / "ledger.db", store_arguments="digest") as store:
+        runtime = secret_runtime({"status": "unknown"}, store)
+        yield runtime
+        runtime.close()
+        for file in tmp_path.iterdir():
+            assert CANARY.encode() not in file.read_bytes(), file.name
+
+
+@pytest.mark.parametrize(
+    ("what", "options"),
+    [
+        ("operation_id", {}),
+        ("principal", {"principal": f"ann-{ARGUMENTS['pin']}"}),
+        ("tenant", {"tenant": f"?key={CANARY}"}),
+    ],
+)
+def test_a_ledger_of_digests_takes_no_secret_as_a_name(
+    digests: Any, what: str, options: dict[str, Any]
+) -> None:
+    operation_id = "op-1" if options else f"pay-{ARGUMENTS['pin']}"
+    with pytest.raises(ValueError, match=f"{what} holds a secret") as raised:
+        digests.dispatch("send", ARGUMENTS, operation_id, **options)
+    assert CANARY not in str(raised.value)
+    assert digests.store.list_operations() == []
+
+
+def test_a_ledger_of_digests_takes_no_secret_as_an_actor(digests: Any) -> None:
+    digests.dispatch("send", ARGUMENTS, "op-1")
+    secret = f"Bearer sk-{CANARY}"
+    for refused in (
+        lambda: digests.reconcile("op-1", "failed", actor=secret),
+        lambda: digests.cancel("op-1", actor=secret),
+        lambda: digests.cancel(f"?key={CANARY}"),
+        lambda: digests.approvals.approve("ap-1", by=secret),
+    ):
+        with pytest.raises(ValueError, match="holds a secret"):
+            refused()
+    assert [event.type for event in digests.events("op-1")] == ["dispatched", "settled"]
+
+
+def test_a_declared_secret_is_no_name_in_any_ledger() -> None:
+    """Logs and spans show operation ids."""
+    runtime = secret_runtime({"status": "succeeded"})
+    with pytest.raises(ValueError, match="operation_id holds a secret"):
+        runtime.dispatch("send", ARGUMENTS, f"pay-{ARGUMENTS['pin']}")
+
+
+# --- a whole run as spans -------------------------------------------------------------------------
+
+
+def finished_run(**more: Any) -> dict[str, Any]:
+    item = {"source_id": "r7", "revision": "3", "acl_scope": "team", "excerpt": CANARY}
+    answers = [{"status": "succeeded", "evidence": [item], "usage": {"tokens": 7}}]
+    remote = Remote(answer=lambda n: answers.pop() if answers else {"status": "failed"})
+    propose = {"kind": "tool", "name": "write", "arguments": ALPHA, "usage": {"tokens": 5}}
+    script = iter(
+        [
+            {**propose, "operation_id": "op-1"},
+            {**propose, "operation_id": "op-2"},
+            {"kind": "answer", "text": "seven", "citations": ["r7"], "usage": {"tokens": 0}},
+        ]
+    )
+    return run_agent(lambda state: next(script), remote.runtime(), {}, lambda state: False, 5)
+
+
+def test_a_run_exported_and_imported_is_the_same_run(spans: Any) -> None:
+    outcome = finished_run()
+    assert outcome["status"] == "answered"
+    assert export_run(outcome["log"], spans.tracer) == 5
+    exported = [json.loads(span.to_json()) for span in spans()]
+    assert CANARY not in json.dumps(exported)
+    [imported] = import_spans(exported)
+    trace = outcome["trace"]
+
+    def seen(run: dict[str, Any]) -> Any:
+        return [
+            (
+                step["tool"],
+                step["tokens"],
+                step["status"],
+                [(item["id"], item["scope"], item["revision"]) for item in step["evidence"]],
+            )
+            for step in run["steps"]
+        ]
+
+    assert seen(imported) == seen(trace)
+    for key in ("stop_reason", "citation_ids"):
+        assert imported["result"][key] == trace["result"][key]
+
+
+def test_spans_of_a_run_have_the_times_of_its_events(spans: Any) -> None:
+    log = finished_run()["log"]
+    export_run(log, spans.tracer, agent="payer")
+    found = {span.attributes.get("gen_ai.tool.call.id"): span for span in spans()}
+    requested = next(one["at"] for one in log if one["type"] == "tool_requested")
+    assert found["op-1"].start_time == int(requested * 1e9)
+    root = next(span for span in spans() if span.name == "invoke_agent payer")
+    assert found["op-1"].parent.span_id == root.context.span_id
+    assert root.start_time <= found["op-1"].start_time <= found["op-1"].end_time <= root.end_time
+    assert found["op-2"].status.status_code.name == "ERROR"
+
+
+def test_exporting_needs_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gnomon.agent.otel.installed_api", lambda: None)
+    with pytest.raises(ImportError, match=r"gnomon\[otel\]"):
+        export_run([])

@@ -7,9 +7,10 @@ import time
 from typing import Any
 
 import pytest
+from gnomon.agent import store_sql as sql
 from gnomon.agent.errors import StoreClosed, StoreUnavailable
-from gnomon.agent.records import ClaimReason, OperationStatus
-from ledgers import Ledger, claim_for, new_ledger, outcome
+from gnomon.agent.records import Claim, ClaimReason, OperationStatus
+from ledgers import Ledger, claim_for, new_ledger, outcome, race
 
 psycopg = pytest.importorskip("psycopg")
 
@@ -282,3 +283,65 @@ def test_needs_the_extra(monkeypatch):
 
 def test_fixture_is_the_ledger_of_this_file(ledger: Ledger) -> None:
     assert ledger.kind == "postgres"
+
+
+def test_writers_of_many_rows_do_not_wait_for_each_other(ledger):
+    """Rows are written in one order and lie in another; a deadlock would be StoreUnavailable."""
+    stores = [ledger.open(timeout=20.0) for _ in range(4)]
+    for number in range(60):
+        store = stores[number % 4]
+        store.claim(claim_for(f"op-{number:02}"))
+        store.settle(f"op-{number:02}", "me", 1, outcome(S.SUCCEEDED, b"{}"))
+    with stores[0]._connection() as raw:
+        raw.execute(
+            f'UPDATE "{ledger.place[1]}".operation SET result_bytes = result_bytes '
+            "WHERE operation_id IN ('op-07', 'op-03', 'op-44')"
+        )
+    after = stores[0].now() + 60
+
+    def work(number: int) -> int:
+        counted: int = stores[number].purge_results(after)
+        return counted + (stores[number].forget(after) if number == 3 else 0)
+
+    assert sum(race(4, work)) >= 60
+    assert stores[0].list_operations() == []
+
+
+def test_statements_that_lock_many_rows_lock_them_in_order():
+    for statement in (sql.PURGE_LIST, sql.FORGET_LIST):
+        assert statement.rstrip().endswith("ORDER BY operation_id @lock")
+
+
+def round_trips(store: Any, path: Any, work: Any) -> int:
+    """How often the server was asked and waited for, by the protocol's own record."""
+    raw = store._idle[-1]
+    with open(path, "wb") as record:
+        raw.pgconn.trace(record.fileno())
+        work()
+        raw.pgconn.untrace()
+    return path.read_text().count("ReadyForQuery")
+
+
+@pytest.mark.parametrize("injected", [False, True])
+def test_a_claim_takes_two_round_trips(ledger, tmp_path, injected):
+    store = ledger.open(clock=(lambda: 1000.0) if injected else None)
+    store.now()
+    path = tmp_path / "protocol"
+    assert round_trips(store, path, lambda: store.claim(claim_for())) == 2
+    done = outcome(S.SUCCEEDED, b"{}")
+    assert round_trips(store, path, lambda: store.settle("op-1", "me", 1, done)) == 4
+    assert round_trips(store, path, lambda: store.get("op-1")) == 1
+
+
+def test_a_claim_in_one_statement_writes_what_the_others_write(ledger, tmp_path):
+    request = claim_for(
+        arguments_json=b'{"project":"a%s\\\\ \' \xc3\xa4"}', business_scope="it's 50 % \\ done"
+    ).request
+    rows = []
+    sqlite = new_ledger("sqlite", tmp_path)
+    for store in (ledger.open(lambda: 1000.0), sqlite.open(lambda: 1000.0)):
+        won = store.claim(Claim(request, "o'wner", 30.0))
+        assert won.operation == store.get("op-1")
+        rows.append((won.operation, store.events("op-1")))
+    sqlite.close()
+    assert rows[0] == rows[1]

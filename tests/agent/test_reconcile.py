@@ -20,7 +20,8 @@ from gnomon.agent.attempts import Attempts
 from gnomon.agent.memory_store import MemoryOperationStore
 from gnomon.agent.observe import Observer
 from gnomon.agent.records import OperationStatus
-from ledgers import Ledger, SimClock, claim_for, outcome
+from gnomon.agent.testing import SimClock
+from ledgers import Ledger, claim_for, outcome
 
 
 def open_operation(ledger: Ledger, remote: Remote | None = None, **more: Any) -> ToolRuntime:
@@ -226,3 +227,38 @@ def test_an_error_in_a_heartbeat_does_not_end_the_heartbeats() -> None:
     attempts = Attempts(Broken(), Observer(str, tracer=False), 30.0, heartbeat=False)
     attempts.start(MemoryOperationStore().claim(claim_for()).operation)
     attempts.heartbeat()
+
+
+def many_open(ledger: Ledger) -> tuple[ToolRuntime, list[str]]:
+    """Five open operations; the look-up knows about the last one only."""
+    asked: list[str] = []
+
+    def reconcile(operation: OpenOperation) -> dict[str, str]:
+        asked.append(operation.operation_id)
+        return {"status": "succeeded" if operation.operation_id == "op-5" else "unknown"}
+
+    remote = Remote(answer={"status": "unknown"})
+    runtime = remote.runtime(ledger.open(), tool={"reconcile": reconcile})
+    for number in range(1, 6):
+        runtime.dispatch("write", ALPHA, f"op-{number}")
+    return runtime, asked
+
+
+def test_a_limit_goes_on_where_the_run_before_ended(ledger: Ledger) -> None:
+    runtime, asked = many_open(ledger)
+    reconciler = Reconciler(runtime)
+    assert [len(reconciler.run(limit=2)) for _ in range(3)] == [2, 2, 1]
+    assert asked == ["op-1", "op-2", "op-3", "op-4", "op-5"]
+    assert runtime.operations["op-5"]["status"] == "succeeded"
+    assert [looked.operation_id for looked in reconciler.run(limit=3)] == ["op-1", "op-2", "op-3"]
+    restarted = Reconciler(runtime, after=reconciler.after)
+    assert [looked.operation_id for looked in restarted.run(limit=3)] == ["op-4"]
+    assert restarted.after == ""
+
+
+def test_no_limit_looks_at_all(ledger: Ledger) -> None:
+    runtime, _ = many_open(ledger)
+    assert len(Reconciler(runtime, after="op-4").run()) == 5
+    for bad in (0, True, 1.0):
+        with pytest.raises(ValueError, match="limit"):
+            Reconciler(runtime).run(limit=bad)  # type: ignore[arg-type]

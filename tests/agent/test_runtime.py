@@ -23,6 +23,7 @@ from gnomon.agent import (
     Tool,
     ToolRuntime,
 )
+from gnomon.agent.testing import FaultyStore
 from ledgers import Ledger
 
 OPEN = OperationStatus.NEEDS_RECONCILE
@@ -500,52 +501,28 @@ def test_an_abandoned_tool_keeps_its_place_until_it_ends() -> None:
 # --- the ledger fails -----------------------------------------------------------------------------
 
 
-class Faulty(MemoryOperationStore):
-    """Loses the answer of one method, before or after the change was made."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.fails: dict[str, str] = {}
-
-    def _maybe(self, name: str, moment: str) -> None:
-        if self.fails.get(name) == moment:
-            raise StoreUnavailable("the connection was lost")
-
-    def claim(self, claim: Any) -> Any:
-        self._maybe("claim", "before")
-        result = super().claim(claim)
-        self._maybe("claim", "after")
-        return result
-
-    def settle(self, *arguments: Any) -> Any:
-        self._maybe("settle", "before")
-        result = super().settle(*arguments)
-        self._maybe("settle", "after")
-        return result
-
-
 @pytest.mark.parametrize("moment", ["before", "after"])
-def test_no_tool_starts_after_a_claim_of_unknown_outcome(moment: str) -> None:
-    store, remote = Faulty(), Remote()
-    store.fails = {"claim": moment}
+def test_no_tool_starts_after_a_claim_of_unknown_outcome(moment: Any) -> None:
+    store, remote = FaultyStore(MemoryOperationStore()), Remote()
+    store.fail("claim", moment)
     runtime = remote.runtime(store)
     with pytest.raises(StoreUnavailable):
         runtime.dispatch("write", ALPHA, "op-1")
     assert remote.effects == []
-    store.fails = {}
+    store.heal()
     status = runtime.dispatch("write", ALPHA, "op-1")["status"]
     assert status == ("succeeded" if moment == "before" else "needs_reconcile")
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
-def test_a_result_that_cannot_be_recorded_is_kept_and_offered_again(moment: str) -> None:
-    store, remote = Faulty(), Remote()
+def test_a_result_that_cannot_be_recorded_is_kept_and_offered_again(moment: Any) -> None:
+    store, remote = FaultyStore(MemoryOperationStore()), Remote()
     runtime = remote.runtime(store, heartbeat=False)
-    store.fails = {"settle": moment}
+    store.fail("settle", moment)
     first = runtime.dispatch("write", ALPHA, "op-1")
     assert (first["status"], first["reason"]) == ("needs_reconcile", "not_recorded")
     runtime.heartbeat()
-    store.fails = {}
+    store.heal()
     runtime.heartbeat()
     assert runtime.dispatch("write", ALPHA, "op-1") == {"status": "succeeded", "number": 1}
     assert kinds(runtime, "op-1") == ["dispatched", "settled"]

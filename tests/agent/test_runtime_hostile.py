@@ -139,7 +139,7 @@ def test_not_executed_is_refused_while_the_timed_out_tool_still_runs() -> None:
     with ToolRuntime(tools, 1) as runtime:
         assert runtime.dispatch("write", CALL, "op")["reason"] == "timeout"
         assert Reconciler(runtime).run()[0].status is OperationStatus.NEEDS_RECONCILE
-        with pytest.raises(StillRunning, match="still runs in this process"):
+        with pytest.raises(StillRunning, match="may still run under owner"):
             runtime.reconcile("op", "not_executed")
         assert runtime.dispatch("write", CALL, "op")["status"] == "needs_reconcile"
         go.set()

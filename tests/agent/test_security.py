@@ -344,7 +344,7 @@ def test_r1_r3_no_secret_leaves_by_any_way(
     store = SqliteOperationStore(tmp_path / "ledger.db")
     memory = Memory(store, MemoryPolicy(redact=Redactor(values=[SECRET]).value))
     runtime = ToolRuntime(
-        {"call": Tool("call", schema, 1, call, redact=("/pin",), approval=True)},
+        {"call": Tool("call", schema, 1, call, redact_paths=("/pin",), approval=True)},
         1,
         store,
         principal="ann",

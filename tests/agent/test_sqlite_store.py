@@ -20,7 +20,8 @@ from gnomon.agent.errors import StoreClosed, StoreUnavailable
 from gnomon.agent.file_lock import FileLock, network_file_system
 from gnomon.agent.records import ClaimReason, OperationStatus
 from gnomon.agent.sqlite_store import SqliteOperationStore
-from ledgers import SimClock, claim_for, outcome
+from gnomon.agent.testing import SimClock
+from ledgers import claim_for, outcome
 
 S = OperationStatus
 SECRET = b"canary-7c1d-secret"
@@ -406,3 +407,21 @@ def test_nul_is_refused_before_anything_is_written(path):
         with pytest.raises(ValueError, match="operation_id holds a NUL"):
             store.claim(claim_for("op\0"))
         assert store.list_operations() == []
+
+
+def test_a_log_that_a_reader_holds_is_told(path):
+    """Purged results still stand in the log then, and nobody may believe that they are gone."""
+    clock = SimClock()
+    with SqliteOperationStore(path, clock=clock, timeout=0.1) as store:
+        store.claim(claim_for())
+        store.settle("op-1", "me", 1, outcome(S.SUCCEEDED, b'{"canary":"purge-me-4711"}'))
+        clock.advance(10)
+        reader = sqlite3.connect(path)
+        reader.execute("BEGIN")
+        reader.execute("SELECT COUNT(*) FROM operation").fetchone()
+        with pytest.raises(StoreUnavailable, match="log"):
+            store.purge_results(clock())
+        assert store.get("op-1").result_json is None
+        reader.close()
+        assert store.purge_results(clock()) == 0  # nothing left to purge, but the log is emptied
+        assert all(b"purge-me-4711" not in p.read_bytes() for p in path.parent.iterdir())

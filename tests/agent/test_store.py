@@ -210,7 +210,7 @@ def test_recover_only_what_is_dead(store, clock):
     clock.time += 10
     (lost,) = store.recover()
     assert lost == store.get("dead")
-    assert (lost.status, lost.reason, lost.lease_until) == (S.NEEDS_RECONCILE, "owner_lost", None)
+    assert (lost.status, lost.reason, lost.lease_until) == (S.NEEDS_RECONCILE, "owner_lost", 1005.0)
     event = store.events("dead")[-1]
     assert (event.type, event.actor) == ("recovered", "recovery")
     assert event.data == {"status": "needs_reconcile", "attempt": 1, "reason": "owner_lost"}
@@ -250,12 +250,20 @@ def test_heartbeat_keeps_its_own_alive(store, clock):
     assert kinds(store, "mine") == ["dispatched"]
 
 
-def test_heartbeat_never_revives(store, clock):
+def test_heartbeat_of_a_slow_owner_brings_back_its_lease_and_not_its_state(store, clock):
     store.claim(claim_for(lease=1.0))
     clock.time += 2
     store.recover()
+    assert store.get("op-1").lease_until == 1001.0
     assert store.heartbeat("me", ["op-1"], 20.0) == frozenset()
     assert store.get("op-1").status is S.NEEDS_RECONCILE
+    assert store.get("op-1").lease_until == 1022.0
+
+
+def test_heartbeat_gives_no_lease_to_what_has_ended(store, clock):
+    store.claim(claim_for())
+    store.settle("op-1", "me", 1, outcome(S.NEEDS_RECONCILE))
+    assert store.heartbeat("me", ["op-1"], 20.0) == frozenset()
     assert store.get("op-1").lease_until is None
 
 

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from gnomon.agent.errors import InvalidTransition, UnknownOperation
 from gnomon.agent.memory_store import MemoryOperationStore
-from gnomon.agent.records import TRANSITIONS, NewApproval, OperationStatus
+from gnomon.agent.records import TRANSITIONS, NewApproval, OperationStatus, Settlement
+from gnomon.agent.testing import SimClock
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ledgers import SimClock, claim_for, new_ledger, outcome, request_for
+from ledgers import claim_for, new_ledger, outcome, request_for
 
 S = OperationStatus
 IDS, OWNERS, DIGESTS = ("op-1", "op-2"), ("me", "you"), ("shown-1", "shown-2")
@@ -32,6 +33,15 @@ STEPS = st.one_of(
     step("claim", i=ids, owner=owners, caller=callers),
     step("claim", i=ids, owner=owners, caller=callers, approval_digest=digests),
     step("claim", i=ids, owner=owners, caller=callers, retry_attempt=attempts),
+    step(
+        "claim",
+        i=ids,
+        owner=owners,
+        caller=callers,
+        retry_attempt=st.just(1),
+        approval_digest=digests,
+    ),
+    step("abandon", i=ids, owner=owners, attempt=st.just(1)),
     step("settle", i=ids, owner=owners, attempt=attempts, status=st.sampled_from(S), r=results),
     step("settle", i=ids, owner=owners, attempt=st.just(1), status=st.sampled_from(S), r=results),
     step("resolve", i=ids, status=st.sampled_from(S), r=results),
@@ -53,6 +63,9 @@ def perform(store: Any, clock: SimClock, name: str, a: dict[str, Any], fresh: st
             return store.claim(claim_for(a["i"], a["owner"], 30.0, **a["caller"], **wish))
         if name == "settle":
             return store.settle(a["i"], a["owner"], a["attempt"], outcome(a["status"], a["r"]))
+        if name == "abandon":
+            left = Settlement(S.NEEDS_RECONCILE, reason="timeout", running=True)
+            return store.settle(a["i"], a["owner"], a["attempt"], left)
         if name == "resolve":
             return store.resolve(a["i"], outcome(a["status"], a["r"]), "ops", {"why": [1, None]})
         if name == "cancel":

@@ -14,7 +14,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .approval import ApprovalPolicy, ApprovalRequest, Approvals, Approver
+    from .approval import ApprovalDecision, ApprovalPolicy, ApprovalRequest, Approvals, Approver
     from .async_runtime import AsyncToolRuntime
     from .budget import Budget, BudgetMeter
     from .citations import citation_report, evidence_coverage
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         StillRunning,
         StoreClosed,
         StoreUnavailable,
+        ToolProcessError,
         ToolRefused,
         UnknownOperation,
     )
@@ -75,6 +76,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EVIDENCE_SCHEMA",
+    "ApprovalDecision",
     "ApprovalError",
     "ApprovalMismatch",
     "ApprovalPolicy",
@@ -131,6 +133,7 @@ __all__ = [
     "Tool",
     "ToolContext",
     "ToolContract",
+    "ToolProcessError",
     "ToolRefused",
     "ToolRuntime",
     "TraceFinding",
@@ -161,6 +164,7 @@ __all__ = [
 ]
 
 _HOME = {
+    "ApprovalDecision": "approval",
     "ApprovalError": "errors",
     "ApprovalMismatch": "errors",
     "ApprovalPolicy": "approval",
@@ -218,6 +222,7 @@ _HOME = {
     "Tool": "contract",
     "ToolContext": "effects",
     "ToolContract": "contract",
+    "ToolProcessError": "errors",
     "ToolRefused": "errors",
     "ToolRuntime": "runtime",
     "TraceFinding": "gate",

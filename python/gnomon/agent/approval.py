@@ -149,6 +149,39 @@ class ApprovalRequest:
     expires_at: float
 
 
+@dataclass(frozen=True)
+class ApprovalDecision:
+    """What an approver decided, as the ledger has it.
+
+    Attributes
+    ----------
+    approval_id, operation_id, tenant : str
+    status : ApprovalStatus
+        APPROVED or DENIED.
+    request_digest : str
+        What the decision is bound to: another request needs another one.
+    decided_by : str
+    decided_at : float
+        By the ledger's clock.
+    expires_at : float
+        When an approval that was not used is over.
+    """
+
+    approval_id: str
+    operation_id: str
+    tenant: str
+    status: ApprovalStatus
+    request_digest: str
+    decided_by: str
+    decided_at: float
+    expires_at: float
+
+    @property
+    def approved(self) -> bool:
+        """Whether the call may be made."""
+        return self.status is ApprovalStatus.APPROVED
+
+
 class Approvals:
     """The approver's side of one ledger: list, show, approve, deny, expire."""
 
@@ -158,11 +191,13 @@ class Approvals:
         policy: ApprovalPolicy,
         observer: Observer,
         redact: Callable[[str, Any], Any],
+        check: Callable[[str, Any], str] = check_name,
     ) -> None:
         self._store = store
         self._policy = policy
         self._observer = observer
         self._redact = redact
+        self._check = check
 
     def pending(self, tenant: str = "") -> list[ApprovalRequest]:
         """The tenant's requests that wait for a decision, expired ones left out."""
@@ -209,16 +244,16 @@ class Approvals:
             approval.expires_at,
         )
 
-    def approve(self, approval_id: str, by: str) -> Approval:
+    def approve(self, approval_id: str, by: str) -> ApprovalDecision:
         """Allow the call, once. Raises ApprovalError (a PermissionError) if ``by`` may not."""
         return self._decide(approval_id, by, True)
 
-    def deny(self, approval_id: str, by: str) -> Approval:
+    def deny(self, approval_id: str, by: str) -> ApprovalDecision:
         """Refuse the call for good. Raises ApprovalError if ``by`` may not."""
         return self._decide(approval_id, by, False)
 
-    def _decide(self, approval_id: str, by: str, approve: bool) -> Approval:
-        check_name("by", by)
+    def _decide(self, approval_id: str, by: str, approve: bool) -> ApprovalDecision:
+        self._check("by", by)
         row, approval = self._find(approval_id)
         try:
             if row.approval_id != approval_id:
@@ -236,7 +271,16 @@ class Approvals:
             raise
         event = "approval.approved" if approve else "approval.denied"
         self._observer.emit(event, operation_id=row.operation_id, approval_id=approval_id, actor=by)
-        return approval
+        return ApprovalDecision(
+            approval.approval_id,
+            approval.operation_id,
+            approval.tenant,
+            approval.status,
+            approval.request_digest,
+            approval.decided_by,
+            approval.decided_at or 0.0,
+            approval.expires_at,
+        )
 
     def expire(self) -> list[str]:
         """Mark all approvals that are over; returns their operation ids. Dispatch checks by

@@ -14,14 +14,17 @@ from typing import Any, TypeVar
 import anyio
 import anyio.from_thread
 import anyio.lowlevel
+import anyio.to_thread
 
+from .approval import ApprovalDecision
 from .contract import Tool
 from .control import Control
 from .core import inside
-from .dispatch import Dispatched, Steps
+from .dispatch import Dispatched, Steps, Timeout
 from .effects import Do, Effect, Enter, NotStarted, Raised, Ran, Returned, Run, Sleep, TimedOut
 from .operations import OperationStore
-from .records import Approval, Operation, OperationRequest
+from .process import ProcessCall
+from .records import Operation, OperationRequest
 from .registry import is_async
 from .runtime import no_slot
 from .settings import Settings
@@ -97,6 +100,7 @@ class AsyncToolRuntime:
         injected: Mapping[str, Any] | None = None,
         wait: float = 0.0,
         admit: Callable[[OperationRequest], None] | None = None,
+        timeout: Timeout = None,
     ) -> dict[str, Any]:
         """See ToolRuntime.dispatch."""
         done = await self.dispatch_detail(
@@ -109,6 +113,7 @@ class AsyncToolRuntime:
             injected=injected,
             wait=wait,
             admit=admit,
+            timeout=timeout,
         )
         return done.result
 
@@ -133,11 +138,19 @@ class AsyncToolRuntime:
         """See ToolRuntime.recover."""
         return await self._ledger(self._core.recover)
 
-    async def approve(self, approval_id: str, by: str) -> Approval:
+    async def resolve(
+        self, operation_id: str, outcome: Any, evidence: Mapping[str, Any], actor: str
+    ) -> Operation:
+        """See ToolRuntime.resolve."""
+        return await self._ledger(
+            partial(self._core.resolve, operation_id, outcome, evidence, actor)
+        )
+
+    async def approve(self, approval_id: str, by: str) -> ApprovalDecision:
         """See Approvals.approve."""
         return await self._ledger(partial(self._core.approvals.approve, approval_id, by))
 
-    async def deny(self, approval_id: str, by: str) -> Approval:
+    async def deny(self, approval_id: str, by: str) -> ApprovalDecision:
         """See Approvals.deny."""
         return await self._ledger(partial(self._core.approvals.deny, approval_id, by))
 
@@ -217,7 +230,7 @@ class AsyncToolRuntime:
         if isinstance(effect, Run):
             return await self._call(effect)
         if isinstance(effect, Enter):
-            return await self._enter(effect.tool)
+            return await self._enter(effect.tool, effect.resource)
         if isinstance(effect, Sleep):
             await anyio.sleep(effect.seconds)
             return None
@@ -226,6 +239,8 @@ class AsyncToolRuntime:
     async def _call(self, run: Run) -> Ran:
         mark = inside.set((*inside.get(), run.operation_id))
         try:
+            if run.tool.isolation == "process":
+                return await _call_in_process(run)
             if not is_async(run.tool.execute):
                 return await _call_in_thread(run)
             ran: Ran = TimedOut(abandoned=False)
@@ -237,14 +252,15 @@ class AsyncToolRuntime:
         finally:
             inside.reset(mark)
 
-    async def _enter(self, tool: Tool) -> Slot:
+    async def _enter(self, tool: Tool, resource: str | None) -> Slot:
         slots = self._core.slots
-        slot = slots.enter(tool.name, tool.max_concurrency)
+        slot = slots.enter(tool.name, tool.max_concurrency, resource)
         if slot is not None:
             return slot
         seconds = 0.0 if inside.get() else self._core.settings.slot_seconds
         served = anyio.Event()
-        waiter = slots.wait(tool.name, tool.max_concurrency, _from_any_thread(served))
+        notify = _from_any_thread(served)
+        waiter = slots.wait(tool.name, tool.max_concurrency, notify, resource)
         try:
             with anyio.move_on_after(seconds):
                 await served.wait()
@@ -271,6 +287,17 @@ def _from_any_thread(event: anyio.Event) -> Callable[[], None]:
             anyio.from_thread.run_sync(event.set, token=token)
 
     return notify
+
+
+async def _call_in_process(run: Run) -> Ran:
+    """A thread waits for the process; a cancellation kills it, and what it did is unknown."""
+    call = ProcessCall(run)
+    try:
+        place = anyio.CapacityLimiter(1)  # slots limit tools; the pool's own limit is not for them
+        ran: Ran = await anyio.to_thread.run_sync(call.run, abandon_on_cancel=True, limiter=place)
+    except BaseException as error:
+        return call.interrupted(error)
+    return ran
 
 
 async def _call_in_thread(run: Run) -> Ran:

@@ -8,7 +8,7 @@ import uuid
 from dataclasses import dataclass, field
 
 from .effects import CancelFlag
-from .errors import StoreUnavailable
+from .errors import StoreClosed, StoreUnavailable
 from .leases import LeaseKeeper
 from .observe import Observer
 from .operations import OperationStore
@@ -17,18 +17,21 @@ from .records import Operation, OperationStatus, Settlement, SettleResult
 
 @dataclass(eq=False)
 class Running:
-    """An attempt that was won and is not settled yet."""
+    """An attempt that was won and whose end is not recorded yet."""
 
     operation_id: str
     attempt: int
     cancel: CancelFlag = field(default_factory=CancelFlag)
+    acting: bool = True  # until its tool has ended, or will never begin
+    abandoned: bool = False  # nobody waits for the tool any more
 
 
 class Attempts:
     """Owns what this process has in flight: identity, leases, cancel signals, outcomes to record.
 
-    A lease is extended only while its attempt runs here; an outcome that the ledger did not take
-    is kept and offered again with each heartbeat, while its lease is left to run out.
+    A lease is extended only while its attempt runs here, also after the dispatch stopped waiting
+    for the tool and after ``close``; an outcome that the ledger did not take is kept and offered
+    again with each heartbeat, while its lease is left to run out.
     """
 
     def __init__(
@@ -46,9 +49,8 @@ class Attempts:
     def _renew(self) -> None:
         self._pid = os.getpid()
         self._owner = uuid.uuid4().hex
-        self._running: dict[str, Running] = {}
+        self._running: dict[tuple[str, int], Running] = {}
         self._unrecorded: dict[tuple[str, int], tuple[Operation, Settlement]] = {}
-        self._acting: set[tuple[str, int]] = set()
         self._keeper = None
 
     @property
@@ -62,8 +64,8 @@ class Attempts:
 
     def start(self, row: Operation) -> Running:
         """Note a won attempt, and see that its lease is extended while it runs."""
-        running = self._running[row.operation_id] = Running(row.operation_id, row.attempt)
-        self._acting.add((row.operation_id, row.attempt))
+        running = Running(row.operation_id, row.attempt)
+        self._running[row.operation_id, row.attempt] = running
         if self._keeper is None and self._beats:
             with self._lock:
                 if self._keeper is None and not self._closed:
@@ -72,29 +74,37 @@ class Attempts:
 
     def _new_keeper(self) -> LeaseKeeper | None:
         try:
-            return LeaseKeeper(self, "heartbeat", self._lease / 3)
+            return LeaseKeeper(self, "beat", self._lease / 3)
         except RuntimeError as error:  # no thread left: the lease may run out, the result counts
             self._observer.emit("lease.failed", error=type(error).__name__)
             return None
 
     def finish(self, running: Running) -> None:
-        """Forget an attempt."""
-        if self._running.get(running.operation_id) is running:
-            del self._running[running.operation_id]
+        """Forget an attempt whose tool has ended and whose outcome was offered to the ledger."""
+        running.acting = False
+        self._running.pop((running.operation_id, running.attempt), None)
 
-    def ended(self, row: Operation) -> None:
-        """Note that the tool of this attempt has ended, or will never begin."""
-        self._acting.discard((row.operation_id, row.attempt))
+    def acts(self, operation_id: str) -> bool:
+        """Whether a tool of this operation still runs in this process, waited for or not."""
+        return self._pid == os.getpid() and any(
+            running.acting
+            for running in list(self._running.values())
+            if running.operation_id == operation_id
+        )
 
-    def acts(self, operation_id: str, attempt: int) -> bool:
-        """Whether the tool of this attempt still runs in this process, waited for or not."""
-        return self._pid == os.getpid() and (operation_id, attempt) in self._acting
+    def outlives(self, operation_id: str) -> bool:
+        """Whether a tool of this operation runs here although nobody waits for it any more."""
+        return self._pid == os.getpid() and any(
+            running.acting and running.abandoned
+            for running in list(self._running.values())
+            if running.operation_id == operation_id
+        )
 
     def signal_cancel(self, operation_id: str) -> None:
         """Tell the tool of this operation, if it runs here, that somebody asked to cancel."""
-        running = self._running.get(operation_id)
-        if running is not None:
-            running.cancel.asked = True
+        for running in list(self._running.values()):
+            if running.operation_id == operation_id:
+                running.cancel.asked = True
 
     def settle(self, row: Operation, settlement: Settlement) -> SettleResult | None:
         """Record an outcome; None where the ledger is unreachable, and the outcome is then kept."""
@@ -123,35 +133,50 @@ class Attempts:
         )
         return settled
 
-    def heartbeat(self) -> None:
-        """Extend leases of running attempts, learn of cancellations, record what waits."""
+    def beat(self) -> bool:
+        """One heartbeat of the lease thread; False once there is nothing to stay alive for."""
+        open_store = self.heartbeat()
+        return not self._closed or (open_store and bool(self._running))
+
+    def heartbeat(self) -> bool:
+        """Extend leases of running attempts, learn of cancellations, record what waits.
+
+        False where the store was closed: nothing can be recorded in it any more.
+        """
         if self._pid != os.getpid():
-            return
+            return True
         running = list(self._running.values())
         try:
             if running:
-                ids = [each.operation_id for each in running]
+                ids = list(dict.fromkeys(each.operation_id for each in running))
                 asked = self._store.heartbeat(self._owner, ids, self._lease)
                 for each in running:
                     if each.operation_id in asked:
                         each.cancel.asked = True
         except Exception as error:  # whatever it is, it must not end the thread that comes back
             self._observer.emit("lease.failed", error=type(error).__name__, running=len(running))
-            return
+            return not isinstance(error, StoreClosed)
         for key, (row, settlement) in list(self._unrecorded.items()):
             try:
                 if self.settle(row, settlement) is None:
-                    return
+                    return True
                 self._unrecorded.pop(key, None)
             except Exception as error:  # one that the ledger refuses must not hold up the others
                 self._observer.emit("lease.failed", error=type(error).__name__)
+        return True
 
     def close(self) -> None:
-        """End the lease thread after a last try to record what waits."""
+        """End the lease thread after a last try to record what waits.
+
+        While a tool still runs that nobody waits for, the thread goes on until that tool has ended:
+        a lease that runs out would tell other processes that it cannot act any more.
+        """
         with self._lock:
             self._closed = True
-            keeper, self._keeper = self._keeper, None
-        if keeper is not None:
+            keeper = self._keeper
+            if not self._running:
+                self._keeper = None
+        if keeper is not None and not self._running:
             keeper.stop()
         if self._unrecorded:
             self.heartbeat()

@@ -7,37 +7,22 @@ a function that cannot take what the schema allows is an error of the program, n
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from .jsonvalue import Bounds, Canonical, canonicalize
-from .schema import CompiledSchema, Integers, Rules, compile_schema
-from .signature import check_signature
+from .jsonvalue import Bounds
+from .schema import Integers, Rules
+from .signature import check_importable, check_signature
+from .tool_contract import Effect, Limits, Normalize, ResourceKey, ToolContract
 
-Effect = Literal["read", "write", "destructive"]
+__all__ = ["Effect", "Isolation", "Limits", "OnLarge", "Tool", "ToolContract"]
+
 OnLarge = Literal["fail", "truncate"]
+Isolation = Literal["thread", "process"]
 
 RISK_MAX = 1_000_000
 _NAME = re.compile(r"[A-Za-z0-9_.\-/]{1,128}")
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What one call may take: milliseconds, and bytes of its result's canonical JSON.
-
-    None is no limit. The runtime stops waiting after `timeout_ms`, and cuts or fails a result
-    beyond `max_result_bytes` as the tool's `on_large` says.
-    """
-
-    timeout_ms: int | None = None
-    max_result_bytes: int | None = None
-
-    def __post_init__(self) -> None:
-        for name in ("timeout_ms", "max_result_bytes"):
-            value = getattr(self, name)
-            if value is not None and (type(value) is not int or value < 1):
-                raise ValueError(f"limits.{name} must be None or a positive int, got {value!r}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,8 +57,20 @@ class Tool:
         Above the delegated risk, wait for an approval instead of refusing.
     reconcile : callable or None
         Read-only look-up of what an earlier call did.
-    redact : tuple of str
+    redact_paths : tuple of str
         Secret fields: JSON Pointers ("/headers/Authorization", with ``*`` for any key) or names.
+    resource_key : str, callable or None
+        What a call acts on: the name of an argument, or a function of the validated arguments that
+        gives a text (or None). A runtime runs one call at a time on each resource of a tenant,
+        whatever the tools are, except those of effect "read".
+    normalize : callable or None
+        ``normalize(arguments)`` gives the validated arguments in the one form that counts (an
+        address in lower case, a trimmed name), so that two ways to say the same are one operation.
+        Pure, idempotent, and its answer must be valid as well.
+    isolation : "thread" or "process"
+        "process" calls ``execute``, a function of an importable module, in a process of its own
+        that is killed when the time is over or the owner dies. Its arguments are JSON, so it takes
+        no context. What it did until then is as unknown as ever.
     on_large : "fail" or "truncate"
         What becomes of a result beyond ``limits.max_result_bytes``.
     max_concurrency : int or None
@@ -100,7 +97,10 @@ class Tool:
     idempotent: bool = field(default=False, kw_only=True)
     approval: bool = field(default=False, kw_only=True)
     reconcile: Callable[..., Any] | None = field(default=None, kw_only=True)
-    redact: tuple[str, ...] = field(default=(), kw_only=True)
+    redact_paths: tuple[str, ...] = field(default=(), kw_only=True)
+    resource_key: ResourceKey | None = field(default=None, kw_only=True)
+    normalize: Normalize | None = field(default=None, kw_only=True)
+    isolation: Isolation = field(default="thread", kw_only=True)
     on_large: OnLarge = field(default="fail", kw_only=True)
     max_concurrency: int | None = field(default=None, kw_only=True)
     integers: Integers = field(default="strict", kw_only=True)
@@ -111,116 +111,56 @@ class Tool:
     def __post_init__(self) -> None:
         _check_fields(self)
         object.__setattr__(self, "injected", frozenset(self.injected))
-        object.__setattr__(self, "redact", tuple(self.redact))
-        object.__setattr__(self, "contract", ToolContract(self))
+        object.__setattr__(self, "redact_paths", tuple(self.redact_paths))
+        object.__setattr__(self, "contract", self._compiled())
         check_signature(self.name, self.execute, self.contract.arguments.schema, self.injected)
+
+    def _compiled(self) -> ToolContract:
+        return ToolContract(
+            self.name,
+            self.purpose,
+            self.schema,
+            self.output_schema,
+            self.effect,
+            self.risk,
+            self.idempotent,
+            self.limits,
+            self.injected,
+            self.resource_key,
+            self.reconcile,
+            self.normalize,
+            self.redact_paths,
+            integers=self.integers,
+            rules=self.rules,
+            bounds=self.bounds,
+        )
+
+    @classmethod
+    def of(cls, contract: ToolContract, execute: Callable[..., Any], **options: Any) -> Tool:
+        """The tool of a contract; ``options`` are the rest of what Tool takes by name."""
+        return cls(
+            contract.name,
+            contract.input_schema,
+            contract.risk,
+            execute,
+            purpose=contract.purpose,
+            output_schema=contract.output_schema,
+            injected=contract.injected,
+            limits=contract.limits,
+            effect=contract.effect,
+            idempotent=contract.idempotent,
+            reconcile=contract.reconcile,
+            redact_paths=contract.redact_paths,
+            resource_key=contract.resource_key,
+            normalize=contract.normalize,
+            integers=contract.integers,
+            rules=contract.rules,
+            bounds=contract.bounds,
+            **options,
+        )
 
     def __repr__(self) -> str:
         return f"Tool({self.name!r}, risk={self.risk}, effect={self.effect!r})"
-
-
-class ToolContract:
-    """The compiled side of a tool: what judges its arguments and results.
-
-    Attributes
-    ----------
-    arguments : CompiledSchema
-        What a model may send: the schema without the injected arguments.
-    output : CompiledSchema or None
-    digest : str
-        Changes when anything changes that an approval was given for: schemas, risk, effect,
-        injected arguments and rules.
-    """
-
-    def __init__(self, tool: Tool) -> None:
-        whole = compile_schema(
-            tool.schema,
-            rules=tool.rules,
-            integers=tool.integers,
-            is_object=True,
-            bounds=tool.bounds,
-        )
-        self._name, self._purpose, self._injected = tool.name, tool.purpose, tool.injected
-        self.arguments: CompiledSchema = (
-            compile_schema(
-                _without(whole.schema, tool.injected),
-                rules=tool.rules,
-                integers=tool.integers,
-                is_object=True,
-                bounds=tool.bounds,
-            )
-            if tool.injected
-            else whole
-        )
-        self._injected_schema = _only(whole.schema, tool.injected, tool.rules, tool.integers)
-        self.output: CompiledSchema | None = (
-            None
-            if tool.output_schema is None
-            else compile_schema(tool.output_schema, rules=tool.rules, integers=tool.integers)
-        )
-        self._hints = {
-            "readOnlyHint": tool.effect == "read",
-            "destructiveHint": tool.effect == "destructive",
-            "idempotentHint": tool.idempotent or tool.effect == "read",
-        }
-        self.digest = canonicalize(
-            [
-                "contract/1",
-                tool.name,
-                whole.digest,
-                self.output.digest if self.output else None,
-                sorted(tool.injected),
-                tool.effect,
-                tool.risk,
-            ]
-        ).digest
-
-    @property
-    def model_schema(self) -> dict[str, Any]:
-        """A copy of the schema that a model may see."""
-        schema: dict[str, Any] = canonicalize(self.arguments.schema, _ANY_SIZE).value
-        return schema
-
-    def validate(self, arguments: Any) -> Canonical:
-        """The canonical copy of a model's arguments, or ValidationError."""
-        return self.arguments.validate(arguments)
-
-    def call_arguments(
-        self, arguments: Mapping[str, Any], injected: Mapping[str, Any]
-    ) -> dict[str, Any]:
-        """Validated arguments and the server's own, as `execute` takes them.
-
-        Raises ValueError where an injected argument is missing, and ValidationError where it breaks
-        its part of the schema: both are errors of the program around the tool.
-        """
-        missing = self._injected - injected.keys()
-        if missing:
-            raise ValueError(f"tool {self._name!r} needs injected arguments: {sorted(missing)}")
-        given = {name: injected[name] for name in self._injected}
-        if self._injected_schema is not None:
-            described = self._injected_schema.schema["properties"].keys()
-            self._injected_schema.validate({name: given[name] for name in described})
-        return {**arguments, **given}
-
-    def check_result(self, result: Any) -> None:
-        """Raise ValidationError if a result breaks the output schema."""
-        if self.output is not None:
-            self.output.validate(result)
-
-    def describe(self) -> dict[str, Any]:
-        """The tool as a model or an MCP client is told of it; nothing injected stands in it."""
-        described: dict[str, Any] = {
-            "name": self._name,
-            "description": self._purpose,
-            "inputSchema": self.model_schema,
-            "annotations": dict(self._hints),
-        }
-        if self.output is not None:
-            described["outputSchema"] = canonicalize(self.output.schema, _ANY_SIZE).value
-        return described
-
-
-_ANY_SIZE = Bounds(max_bytes=1_000_000, max_depth=128, max_integer=None)
 
 
 def _check_fields(tool: Tool) -> None:
@@ -232,11 +172,14 @@ def _check_fields(tool: Tool) -> None:
         raise ValueError(f"risk must be an int from 0 to {RISK_MAX}, got {tool.risk!r}")
     if not callable(tool.execute):
         raise TypeError(f"execute must be callable, got {type(tool.execute).__name__}")
-    if tool.reconcile is not None and not callable(tool.reconcile):
-        raise TypeError(f"reconcile must be callable, got {type(tool.reconcile).__name__}")
+    for name in ("reconcile", "normalize"):
+        hook = getattr(tool, name)
+        if hook is not None and not callable(hook):
+            raise TypeError(f"{name} must be callable, got {type(hook).__name__}")
     for name, allowed in (
         ("effect", ("read", "write", "destructive")),
         ("on_large", ("fail", "truncate")),
+        ("isolation", ("thread", "process")),
     ):
         if getattr(tool, name) not in allowed:
             raise ValueError(f"{name} must be one of {allowed}, got {getattr(tool, name)!r}")
@@ -248,8 +191,22 @@ def _check_fields(tool: Tool) -> None:
     limit = tool.max_concurrency
     if limit is not None and (type(limit) is not int or limit < 1):
         raise ValueError(f"max_concurrency must be None or a positive int, got {limit!r}")
-    for name in ("injected", "redact"):
+    for name in ("injected", "redact_paths"):
         _check_names(name, getattr(tool, name))
+    _check_resource_key(tool)
+    if tool.isolation == "process":
+        check_importable(tool.name, tool.execute, tool.injected)
+
+
+def _check_resource_key(tool: Tool) -> None:
+    key = tool.resource_key
+    if key is None or callable(key):
+        return
+    if not isinstance(key, str):
+        raise TypeError(f"resource_key must be a str or callable, got {type(key).__name__}")
+    named = tool.schema.get("properties") if isinstance(tool.schema, dict) else None
+    if not isinstance(named, dict) or key not in named or key in tool.injected:
+        raise ValueError(f"resource_key {key!r} is no argument that a model gives; name one")
 
 
 def _check_names(name: str, value: Any) -> None:
@@ -257,27 +214,3 @@ def _check_names(name: str, value: Any) -> None:
         raise TypeError(f"{name} must be a collection of names, got {type(value).__name__}")
     if not all(type(item) is str and item for item in value):
         raise TypeError(f"{name} must hold names that are not empty")
-
-
-# --- injected arguments ---------------------------------------------------------------------------
-
-
-def _without(schema: dict[str, Any], names: frozenset[str]) -> dict[str, Any]:
-    copy = dict(schema)
-    if "properties" in copy:
-        copy["properties"] = {k: v for k, v in copy["properties"].items() if k not in names}
-    if "required" in copy:
-        copy["required"] = [name for name in copy["required"] if name not in names]
-    return copy
-
-
-def _only(
-    schema: dict[str, Any], names: frozenset[str], rules: Rules, integers: Integers
-) -> CompiledSchema | None:
-    """The part of the schema that speaks of injected arguments, or None."""
-    properties = {k: v for k, v in schema.get("properties", {}).items() if k in names}
-    if not properties:
-        return None
-    part: dict[str, Any] = {"type": "object", "properties": properties}
-    part.update({key: schema[key] for key in ("$schema", "$defs", "definitions") if key in schema})
-    return compile_schema(part, rules=rules, integers=integers, is_object=True)

@@ -78,14 +78,19 @@ class Control(RuntimeCore):
         Raises ToolRefused for another caller's operation.
         """
         request = OperationRequest(
-            check_name("operation_id", operation_id),
-            self.settings.tenant if tenant is None else tenant,
-            self.settings.principal if principal is None else principal,
+            self.check_stored("operation_id", operation_id),
+            self.check_stored(
+                "tenant", self.settings.tenant if tenant is None else tenant, empty=True
+            ),
+            self.check_stored(
+                "principal", self.settings.principal if principal is None else principal, empty=True
+            ),
             "",
             "",
             "",
             None,
         )
+        self.check_stored("actor", actor, empty=True)
         changed, row = self.store.request_cancel(request, actor or request.principal or "caller")
         if not row.same_caller(request):
             raise ToolRefused("the operation belongs to another caller")
@@ -109,6 +114,16 @@ class Control(RuntimeCore):
         actor: str = "operator",
         evidence: Mapping[str, Any] | None = None,
     ) -> Operation:
+        """``resolve`` in two words: an operator says it, and has no evidence to show."""
+        return self.resolve(operation_id, outcome, evidence or {}, actor)
+
+    def resolve(
+        self,
+        operation_id: str,
+        outcome: Mapping[str, Any] | str,
+        evidence: Mapping[str, Any],
+        actor: str,
+    ) -> Operation:
         """Record what really happened to an operation that needs reconciliation.
 
         Parameters
@@ -118,28 +133,29 @@ class Control(RuntimeCore):
             ``{"status": "succeeded" | "failed" | "not_executed", ...}``, which later dispatches
             answer, or the status alone. After "not_executed" the same id may be dispatched for
             another attempt.
+        evidence : mapping
+            What it is based on; JSON, kept in the audit record.
         actor : str
             Who says so, for the audit record.
-        evidence : mapping, optional
-            What it is based on; JSON, kept in the audit record.
 
         Raises
         ------
         ValueError
             UnknownOperation, InvalidTransition where the operation is in another state,
-            StillRunning for "not_executed" while its tool still runs in this process, or an
-            outcome that is none. Nothing is changed then.
+            StillRunning for "not_executed" while its tool runs on (in this process, or in another
+            one that lives: its lease is not over), or an outcome that is none. Nothing is changed
+            then.
         """
         check_name("operation_id", operation_id)
-        check_name("actor", actor)
+        self.check_stored("actor", actor)
         before = self.store.get(operation_id)
         if before is not None and isinstance(outcome, Mapping):
             outcome = self.registry.storable(before.request.tool, outcome)
         settlement = resolution(outcome, operation_id)
-        known = canonicalize(dict(evidence or {})).value
-        acts = before is not None and self.attempts.acts(operation_id, before.attempt)
+        known = canonicalize(dict(evidence)).value
+        acts = before is not None and self.attempts.acts(operation_id)
         if before is not None and acts and settlement.status is _S.NOT_EXECUTED:
-            raise StillRunning(operation_id, before.status.value)
+            raise StillRunning(operation_id, before.status.value, before.owner, before.lease_until)
         applied, row = self.store.resolve(
             operation_id, settlement, actor, self.redactor.value(known)
         )
@@ -159,8 +175,10 @@ class Control(RuntimeCore):
         self.attempts.heartbeat()
 
     def close(self) -> None:
-        """Stop the lease thread and refuse further dispatches. The store stays open: it is
-        yours.
+        """Stop the lease thread and refuse further dispatches. The store stays open: it is yours.
+
+        A tool that ran into its timeout and still runs keeps its lease as long as the store is
+        open. Close the store after it, or an operator may resolve the operation as not executed.
         """
         self._closed = True
         self.attempts.close()

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
+from functools import partial
 from typing import Any, NamedTuple
 
 from .approval import Approvals
 from .attempts import Attempts, Running
 from .contract import Tool
-from .dispatch import Call, Dispatch, Steps
+from .dispatch import Call, Dispatch, Steps, Timeout
 from .effects import Raised, Returned, Run, ToolContext
 from .errors import ReentrantDispatch, StoreClosed, ToolRefused
 from .identity import check_name
@@ -26,6 +27,15 @@ from .retry import RetryPolicy
 from .settings import Settings
 from .slots import Slot, Slots
 
+
+def _seconds(what: str, value: Any) -> float | None:
+    if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float))):
+        raise TypeError(f"{what} must be a number of seconds or None, got {type(value).__name__}")
+    if value is not None and value != value:
+        raise ValueError(f"{what} must be a number of seconds, got nan")
+    return value
+
+
 #: Ids of the operations whose tools this thread or task is inside of.
 inside: ContextVar[tuple[str, ...]] = ContextVar("gnomon_inside", default=())
 
@@ -39,6 +49,7 @@ class Prepared(NamedTuple):
     canonical: bytes
     injected: dict[str, Any]
     approval_digest: str | None
+    resource: str | None
 
     def fresh_arguments(self) -> dict[str, Any]:
         """What the tool gets: what it does to its arguments is no part of the request."""
@@ -65,12 +76,13 @@ class RuntimeCore:
         self.settings = settings
         self.store: OperationStore = MemoryOperationStore() if store is None else store
         self.redactor = settings.redactor if settings.redactor is not None else Redactor()
+        #: Whether the ledger keeps digests only, and so no secret.
+        self.hides = (
+            settings.store_arguments == "digest"
+            or getattr(self.store, "digest_only", False) is True
+        )
         self.registry = Registry(
-            tools,
-            self.redactor,
-            hides_results=settings.store_arguments == "digest"
-            or getattr(self.store, "digest_only", False) is True,
-            asynchronous=asynchronous,
+            tools, self.redactor, hides_results=self.hides, asynchronous=asynchronous
         )
         self.observer = Observer(self.redactor.text, settings.logger, settings.tracer)
         self.attempts = Attempts(
@@ -93,7 +105,11 @@ class RuntimeCore:
     def approvals(self) -> Approvals:
         """The approver's side of the ledger."""
         return Approvals(
-            self.store, self.settings.approvals, self.observer, self.registry.redact_arguments
+            self.store,
+            self.settings.approvals,
+            self.observer,
+            self.registry.redact_arguments,
+            self.check_stored,
         )
 
     def __repr__(self) -> str:
@@ -124,7 +140,18 @@ class RuntimeCore:
             canonical,
             entry.injected(arguments, call, self.settings.injected),
             self.approval_digest(request) if above else None,
+            self._resource(tool, request, arguments),
         )
+
+    @staticmethod
+    def _resource(
+        tool: Tool, request: OperationRequest, arguments: Mapping[str, Any]
+    ) -> str | None:
+        """The name of what this call must have for itself while it runs."""
+        if tool.resource_key is None or tool.effect == "read":
+            return None
+        resource = tool.contract.resource(arguments)
+        return None if resource is None else f"{request.tenant}\0{resource}"
 
     def bare_request(self, call: Call) -> OperationRequest | None:
         """The call as far as it identifies an operation, or None; for refused calls only."""
@@ -144,18 +171,51 @@ class RuntimeCore:
         stored: bytes | None = None,
     ) -> OperationRequest:
         scope = check_name("business_scope", call.business_scope, empty=True)
+        redactor = self._redactor_of(call)
+        check: Callable[..., str] = check_name
+        if self.hides or redactor is not None:
+            check = partial(self.check_stored, redactor=redactor)
         return OperationRequest(
-            check_name("operation_id", call.operation_id),
-            check_name("tenant", call.tenant, empty=True),
-            check_name("principal", call.principal, empty=True),
+            check("operation_id", call.operation_id),
+            check("tenant", call.tenant, empty=True),
+            check("principal", call.principal, empty=True),
             call.name,
             contract_digest,
             digest(canonical),
             stored,
-            scope and self.redactor.text(scope),
+            scope and (redactor or self.redactor).text(scope),
             effect,
             risk,
         )
+
+    def _redactor_of(self, call: Call) -> Redactor | None:
+        """What knows the secrets of this call; None where its tool and its ledger have none."""
+        tool = self.tools.get(call.name) if isinstance(call.name, str) else None
+        if tool is None or not (self.hides or tool.redact_paths):
+            return None
+        return self.registry.find(call.name).redactor.for_call(call.arguments)
+
+    def shown_id(self, call: Call) -> str:
+        """The operation id of a refused call, as a log may show it."""
+        return (self._redactor_of(call) or self.redactor).text(call.operation_id)
+
+    def check_stored(
+        self, what: str, value: Any, *, empty: bool = False, redactor: Redactor | None = None
+    ) -> str:
+        """A name, which logs show and the ledger keeps; ValueError where it holds a secret.
+
+        ``redactor`` knows the secrets of the call. A ledger of digests keeps nothing that looks
+        like a credential either. Refused, because masks would make two names one.
+        """
+        name = check_name(what, value, empty=empty)
+        if redactor is None and self.hides:
+            redactor = self.redactor
+        if redactor is not None and name and redactor.text(name) != name:
+            raise ValueError(
+                f"{what} holds a secret or looks like a credential, and names are logged and kept; "
+                "use derive_operation_id for ids, and names that may be seen"
+            )
+        return name
 
     def refuse_reentry(self, operation_id: str) -> None:
         """Raise where the tool of this very operation dispatches it again."""
@@ -179,6 +239,9 @@ class RuntimeCore:
         **options: Any,
     ) -> Steps:
         """The steps of one dispatch; see ToolRuntime.dispatch for the arguments."""
+        timeout = options.get("timeout")
+        if timeout is not None and not callable(timeout):
+            _seconds("timeout", timeout)
         call = Call(
             name,
             arguments,
@@ -213,14 +276,29 @@ class RuntimeCore:
             durable=request.effect != "read",
         )
 
-    def run_effect(self, prepared: Prepared, row: Operation, running: Running, slot: Slot) -> Run:
-        """The effect that starts the tool of this won attempt."""
+    def run_effect(
+        self,
+        prepared: Prepared,
+        row: Operation,
+        running: Running,
+        slot: Slot,
+        patience: Timeout = None,
+    ) -> Run:
+        """The effect that starts the tool of this won attempt.
+
+        The shorter of the tool's timeout and the caller's ``patience`` holds; nothing is to be
+        started where that is not more than 0.
+        """
         tool = prepared.entry.tool
         timeout_ms = tool.limits.timeout_ms
-        timeout = None if timeout_ms is None else timeout_ms / 1000
+        own = None if timeout_ms is None else timeout_ms / 1000
+        timeout = own
+        if patience is not None:
+            left = _seconds("timeout", patience() if callable(patience) else patience)
+            timeout = min((limit for limit in (own, left) if limit is not None), default=None)
 
         def late(ran: Returned | Raised) -> None:
-            self._settle_late(prepared, row, ran)
+            self._settle_late(prepared, row, running, ran)
 
         arguments = prepared.fresh_arguments()
         if prepared.entry.context_names:
@@ -250,8 +328,10 @@ class RuntimeCore:
             note_ref,
         )
 
-    def _settle_late(self, prepared: Prepared, row: Operation, ran: Returned | Raised) -> None:
-        self.attempts.ended(row)
+    def _settle_late(
+        self, prepared: Prepared, row: Operation, running: Running, ran: Returned | Raised
+    ) -> None:
+        running.acting = False
         outcome = prepared.entry.outcome(ran, row.operation_id, prepared.arguments)
         self.observer.emit(
             "operation.late_result",
@@ -259,7 +339,10 @@ class RuntimeCore:
             tool=row.request.tool,
             status=outcome.status.value,
         )
-        self.attempts.settle(row, outcome.settlement)
+        try:
+            self.attempts.settle(row, outcome.settlement)
+        finally:
+            self.attempts.finish(running)
 
     def not_recorded(self, row: Operation, outcome: Outcome) -> Outcome:
         """The answer while an outcome waits for the ledger: nobody else can see it yet."""

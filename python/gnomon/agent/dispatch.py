@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .effects import Do, Effect, Enter, NotStarted, Raised, Ran, Sleep, TimedOut
-from .errors import ApprovalMismatch, OperationConflict
+from .errors import ApprovalMismatch, OperationConflict, StillRunning
 from .operations import crash_point
 from .outcome import (
     Outcome,
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
 _S = OperationStatus
 _ASKING = frozenset({_S.AWAITING_APPROVAL, _S.EXPIRED})
+#: Seconds that a caller waits for the tool at most, or a function that says how many are left.
+Timeout = float | Callable[[], float | None] | None
 
 
 class Call(NamedTuple):
@@ -51,6 +54,7 @@ class Call(NamedTuple):
     injected: Mapping[str, Any] | None = None
     wait: float = 0.0
     admit: Callable[[OperationRequest], None] | None = None
+    timeout: Timeout = None
 
 
 class Dispatched(NamedTuple):
@@ -115,7 +119,8 @@ class Dispatch:
         if row.status is _S.NOT_EXECUTED and row.cancel_requested_at is None:
             if not (yield from self._still_approved(row)):
                 return (yield from self._ask_approval())
-            return (yield from self._execute(core.claim(request, retry_attempt=row.attempt)))
+            digest = self.prepared.approval_digest
+            return (yield from self._execute(core.claim(request, digest, row.attempt)))
         return (yield from self._recorded(row))
 
     def _terminal_or(self, refusal: Exception) -> Steps:
@@ -134,7 +139,7 @@ class Dispatch:
         core.observer.emit(
             "operation.refused",
             tool=call.name,
-            operation_id=call.operation_id,
+            operation_id=core.shown_id(call),
             error=type(refusal).__name__,
         )
         raise refusal
@@ -196,11 +201,16 @@ class Dispatch:
     def _execute(self, claim: Claim) -> Steps:
         """Claim, run and settle, again while an attempt proves not to have executed."""
         core, prepared = self.core, self.prepared
+        if not claim.first and core.attempts.outlives(claim.request.operation_id):
+            # Somebody said that our tool did not act, after a lease that we could not extend.
+            raise StillRunning(
+                claim.request.operation_id, "not_executed", core.attempts.owner, None
+            )
         if self.call.admit is not None:
             self.call.admit(prepared.request)
         attempts = 0
         while True:
-            slot: Slot = yield Enter(prepared.entry.tool)
+            slot: Slot = yield Enter(prepared.entry.tool, prepared.resource)
             try:
                 crash_point("before_claim")
                 deadline = time.monotonic() + core.settings.lease_seconds
@@ -221,7 +231,9 @@ class Dispatch:
                 "operation.retry", operation_id=row.operation_id, attempt=row.attempt, seconds=wait
             )
             yield Sleep(wait)
-            claim = core.claim(prepared.request, retry_attempt=row.attempt)
+            claim = core.claim(
+                prepared.request, prepared.approval_digest, retry_attempt=row.attempt
+            )
 
     def _lost(self, lost: ClaimResult) -> Steps:
         row, request = lost.operation, self.prepared.request
@@ -260,16 +272,20 @@ class Dispatch:
                 if running.cancel.asked:
                     outcome = cancelled_outcome(row.operation_id)
                 else:
-                    run = core.run_effect(prepared, row, running, slot)
+                    run = core.run_effect(prepared, row, running, slot, self.call.timeout)
                     crash_point("before_call")
                     ran: Ran = NotStarted(None)
-                    if time.monotonic() < deadline:
+                    in_time = run.timeout is None or run.timeout > 0
+                    if time.monotonic() < deadline and in_time:
                         called = True
                         ran = yield run
                     self.executed = self.executed or not isinstance(ran, NotStarted)
                     abandoned = isinstance(ran, (TimedOut, Raised)) and ran.abandoned
                     if abandoned:
+                        running.abandoned = True
                         slot = Slot()
+                    else:
+                        running.acting = False
                     crash_point("after_return")
                     outcome = prepared.entry.outcome(ran, row.operation_id, prepared.arguments)
             except GeneratorExit:
@@ -279,12 +295,12 @@ class Dispatch:
                     outcome = open_outcome(row.operation_id, "interrupted", error)
                 else:
                     outcome = interrupted_before_call(row.operation_id, error)
-            settled = yield Do(core.attempts.settle, (row, outcome.settlement))
+            settlement = replace(outcome.settlement, running=True) if abandoned else None
+            settled = yield Do(core.attempts.settle, (row, settlement or outcome.settlement))
             crash_point("after_settle")
         finally:
             if not abandoned:
-                core.attempts.ended(row)
-            core.attempts.finish(running)
+                core.attempts.finish(running)
         if settled is None:
             return row, core.not_recorded(row, outcome), slot
         if settled.applied and settled.operation.status is outcome.status:

@@ -23,9 +23,12 @@ class Do(NamedTuple):
 
 
 class Enter(NamedTuple):
-    """Wait for a place among the running tools; the answer is a Slot or ConcurrencyLimit."""
+    """Wait for a place among the running tools, and for the resource that the call acts on; the
+    answer is a Slot or ConcurrencyLimit.
+    """
 
     tool: Tool
+    resource: str | None = None
 
 
 class Sleep(NamedTuple):

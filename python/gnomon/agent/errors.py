@@ -42,16 +42,29 @@ class InvalidTransition(ValueError):
 
 
 class StillRunning(InvalidTransition):
-    """The tool of an operation still runs in this process, so nobody can know yet that it did
-    not act; nothing was changed.
+    """The tool of an operation still runs, or its owner lives and has not said that it ended, so
+    nobody can know yet that it did not act; nothing was changed.
+
+    Attributes
+    ----------
+    owner : str
+        The runtime that started the tool, by its id in the ledger.
+    lease_until : float or None
+        Until when the owner counts as alive unless it gives another sign of life, by the ledger's
+        clock; None where the tool runs in this very process and its lease is over.
     """
 
-    def __init__(self, operation_id: str, status: str) -> None:
+    def __init__(
+        self, operation_id: str, status: str, owner: str, lease_until: float | None
+    ) -> None:
         super().__init__(operation_id, status, "not_executed")
+        lease = "" if lease_until is None else f", whose lease ends at {lease_until:.3f}"
         self.args = (
-            f"the tool of operation {operation_id!r} still runs in this process, although nobody "
-            "waits for it; reconcile it as not_executed after its end",
+            f"the tool of operation {operation_id!r} may still run under owner {owner!r}{lease}; "
+            "not_executed can be said after the tool's end, or after its owner's",
         )
+        self.owner = owner
+        self.lease_until = lease_until
 
 
 class UnknownOperation(ValueError):
@@ -72,6 +85,10 @@ class ReentrantDispatch(ValueError):
     """A tool dispatched the operation that it is itself the execution of."""
 
 
+class ToolProcessError(Exception):
+    """An isolated tool raised, or its process ended without a result; text: the tool's error."""
+
+
 class NotExecuted(Exception):
     """Raised by a tool to prove that its external action was not started.
 
@@ -87,12 +104,23 @@ class NotExecuted(Exception):
         Whether another attempt may succeed. False ends the operation as failed.
     retry_after : float or None
         Seconds that the other side asked to wait before the next attempt.
+
+    Raises TypeError or ValueError for others: a program that says "yes" is wrong about its proof,
+    and then its operation needs reconciliation.
     """
 
     def __init__(
         self, message: str = "", *, retryable: bool = True, retry_after: float | None = None
     ) -> None:
         super().__init__(message)
+        if type(retryable) is not bool:
+            raise TypeError(f"retryable must be True or False, got {type(retryable).__name__}")
+        if retry_after is not None:
+            if type(retry_after) not in (int, float):
+                kind = type(retry_after).__name__
+                raise TypeError(f"retry_after must be a number of seconds or None, got {kind}")
+            if not 0 <= retry_after < float("inf"):
+                raise ValueError(f"retry_after must be a finite time >= 0, got {retry_after!r}")
         self.retryable = retryable
         self.retry_after = retry_after
 

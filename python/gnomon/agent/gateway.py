@@ -13,6 +13,7 @@ from typing import Any
 
 from .records import Operation, OperationRequest
 from .redact import Redactor
+from .tool_contract import ToolContract
 
 Admit = Callable[[OperationRequest | None], None]
 
@@ -82,6 +83,12 @@ class Gateway:
         effect = getattr(tool, "effect", "write")
         return (effect if isinstance(effect, str) else "write"), _risk(tool)
 
+    def normalized(self, name: Any, arguments: Any) -> Any:
+        """Arguments as the ledger would record them; as they came where nobody knows better."""
+        tool = self._tools.get(name) if self._tools is not None and isinstance(name, str) else None
+        contract = getattr(tool, "contract", None)
+        return contract.normalized(arguments) if isinstance(contract, ToolContract) else arguments
+
     def redactor_for(self, name: Any, arguments: Any) -> Redactor:
         """What takes the secrets of one call out of events."""
         redactor = self.redactor
@@ -114,15 +121,23 @@ class Gateway:
     def _is_mine(self, request: OperationRequest) -> bool:
         return (request.tenant, request.principal) == self._caller
 
-    def dispatch(self, name: Any, arguments: Any, operation_id: Any, admit: Admit) -> Any:
+    def dispatch(
+        self,
+        name: Any,
+        arguments: Any,
+        operation_id: Any,
+        admit: Admit,
+        time_left: Callable[[], float | None],
+    ) -> Any:
         """The runtime's answer (awaitable for an asynchronous one).
 
         ``admit`` is called before a first execution, by a runtime of another make before every
-        dispatch of an id that its ledger does not show.
+        dispatch of an id that its ledger does not show. A runtime of ours stops waiting for the
+        tool when no time is left.
         """
         if self.is_ours:
             return self.runtime.dispatch(
-                name, arguments, operation_id, admit=admit, **self._options
+                name, arguments, operation_id, admit=admit, timeout=time_left, **self._options
             )
         if not self.can_look or self.look(operation_id) is None:
             admit(None)

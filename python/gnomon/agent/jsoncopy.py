@@ -253,9 +253,10 @@ def _size_problem(bounds: Bounds) -> Problem:
 
 def _integral_floats_as_int(value: Any, bounds: Bounds) -> Any:
     if type(value) is float:
-        # RFC 8785 prints floats below 1e21 as digits. With exact integers the digits must be exact.
-        limit = INTEGER_MAX if bounds.max_integer is not None else 10**21
-        return int(value) if value.is_integer() and -limit <= value <= limit else value
+        # With exact integers 1e22 and 10**22 are one number, so both are its digits. Without, no
+        # integer is beyond 2^53 - 1, and a float beyond it is printed as RFC 8785 says.
+        exact = bounds.max_integer is None or -INTEGER_MAX <= value <= INTEGER_MAX
+        return int(value) if value.is_integer() and exact else value
     if type(value) is dict:
         return {key: _integral_floats_as_int(item, bounds) for key, item in value.items()}
     if type(value) is list:

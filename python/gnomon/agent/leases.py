@@ -8,7 +8,8 @@ from collections.abc import Callable
 
 
 class LeaseKeeper:
-    """A daemon thread that calls ``beat`` of its target every ``interval`` seconds until stopped.
+    """A daemon thread that calls ``beat`` of its target every ``interval`` seconds until it is
+    stopped, or ``beat`` says False.
 
     It holds its target weakly: a runtime that nobody uses any more ends its thread.
     """
@@ -27,7 +28,8 @@ class LeaseKeeper:
             if target is None:
                 return
             beat: Callable[[], object] = getattr(target, self._beat)
-            beat()
+            if beat() is False:
+                return
             del target, beat  # else this frame would keep the target alive until the next beat
 
     def stop(self) -> None:

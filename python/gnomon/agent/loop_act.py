@@ -44,7 +44,7 @@ class Acting(RunBase):
             admitted.append(room)
 
         name, arguments = candidate.get("name"), candidate.get("arguments")
-        call = Call(self.gateway.dispatch, name, arguments, operation_id, admit)
+        call = Call(self.gateway.dispatch, name, arguments, operation_id, admit, self._seconds_left)
         try:
             result = yield call
         except NoBudget as refused:
@@ -58,6 +58,9 @@ class Acting(RunBase):
             self.log.emit(ev.ToolNeedsReconcile(operation_id=operation_id, reason="interrupted"))
             raise
         return self._answered(candidate, operation_id, result, held, admitted)
+
+    def _seconds_left(self) -> float | None:
+        return self.meter.remaining_seconds
 
     def _charge(
         self,

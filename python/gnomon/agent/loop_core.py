@@ -138,7 +138,10 @@ class AgentRun(Resume):
     # --- acting -----------------------------------------------------------------------------------
 
     def _act(self, candidate: dict[str, Any]) -> Ends:
-        name, arguments = candidate.get("name"), candidate.get("arguments")
+        name = candidate.get("name")
+        arguments = self.gateway.normalized(name, candidate.get("arguments"))
+        if arguments is not candidate.get("arguments"):
+            candidate = {**candidate, "arguments": arguments}
         if self.options.guard is not None:
             blocked = yield Call(self.options.guard, self.state, candidate)
             if blocked:

@@ -14,8 +14,9 @@ from . import events as ev
 from .budget import REPORTED, Reservation
 from .frozen import FrozenList, freeze, thaw
 from .gateway import Record
+from .jsonvalue import EXACT_BOUNDS, canonicalize
 from .loop_act import Acting
-from .loop_base import Ends
+from .loop_base import Ends, loggable
 from .loop_options import Outcome
 
 _OPEN = frozenset({"in_flight", "needs_reconcile", "unknown"})
@@ -75,7 +76,7 @@ class Resume(Acting):
             elif isinstance(event, ev.ActionRejected):
                 self.tell({"kind": "rejected"}, _not_run(event.reason, event.problems), True)
             elif isinstance(event, ev.ToolEvent) and event.operation_id in asked:
-                result = self._told(event)
+                result = self._told(event, asked[event.operation_id])
                 if result is not None:
                     failed = result["status"] != "succeeded"
                     self.tell(self._candidate(asked[event.operation_id]), result, failed)
@@ -85,9 +86,9 @@ class Resume(Acting):
                 self.learn(event.evidence or (), event.operation_id)
 
     def _candidate(self, request: ev.ToolRequested) -> dict[str, Any]:
-        record = self.gateway.look(request.operation_id)
+        record = self._record_of(request)
         arguments = thaw(request.arguments) if request.arguments is not None else None
-        if record is not None and record.tool == request.tool and record.arguments is not None:
+        if record is not None and record.arguments is not None:
             arguments = record.arguments
         return {
             "kind": "tool",
@@ -96,10 +97,10 @@ class Resume(Acting):
             "operation_id": request.operation_id,
         }
 
-    def _told(self, event: ev.ToolEvent) -> dict[str, Any] | None:
+    def _told(self, event: ev.ToolEvent, asked: ev.ToolRequested) -> dict[str, Any] | None:
         name = event.operation_id
         if isinstance(event, (ev.ToolSucceeded, ev.ToolFailed)):
-            record = self.gateway.look(name)
+            record = self._record_of(asked)
             if record is not None and record.result is not None:
                 return record.result
             status = event.type.removeprefix("tool_")
@@ -136,12 +137,33 @@ class Resume(Acting):
             for event in reversed(self.log.events)
             if isinstance(event, ev.ToolRequested) and event.operation_id == operation_id
         )
-        record = self.gateway.look(operation_id)
+        record = self._record_of(asked)
         if phase == "needs_reconcile":
             return self._reconciled(asked, record)
         if phase == "awaiting_approval":
             return (yield from self._approval(asked, record))
+        if record is None and self.gateway.look(operation_id) is not None:
+            # The process died before its dispatch, which the runtime would have refused.
+            self.log.emit(ev.ToolNotExecuted(operation_id=operation_id, error="operation_conflict"))
+            result = _not_run("operation_conflict", None)
+            return self.note(self._candidate(asked), result, failed=True)
         return self._executing(asked, record)
+
+    def _record_of(self, asked: ev.ToolRequested) -> Record | None:
+        """What the ledger has of this very request; None also where the id is another's.
+
+        The log's arguments are redacted, so the ledger's are compared as the log would show them.
+        """
+        record = self.gateway.look(asked.operation_id)
+        if record is None or not record.tool:
+            return record
+        if record.tool != asked.tool:
+            return None
+        if record.arguments is None or asked.arguments is None:
+            return record
+        redactor = self.gateway.redactor_for(asked.tool, record.arguments)
+        shown = loggable(redactor.value(record.arguments))
+        return record if _same_json(shown, asked.arguments) else None
 
     def _executing(self, asked: ev.ToolRequested, record: Record | None) -> Outcome | None:
         """The log stops at the request: the ledger says how far the dispatch came."""
@@ -243,6 +265,12 @@ class Resume(Acting):
             return None  # the loop's next look at the budget ends the run
         charged = dict(asked.charged or {})
         return (yield from self.dispatch(self._candidate(asked), name, charged, held))
+
+
+def _same_json(one: Any, other: Any) -> bool:
+    return (
+        canonicalize(thaw(one), EXACT_BOUNDS).data == canonicalize(thaw(other), EXACT_BOUNDS).data
+    )
 
 
 def _evidence(result: Any) -> FrozenList:

@@ -106,6 +106,15 @@ class MemoryApprovals(ABC):
             return ClaimReason.APPROVAL_EXPIRED
         return None if approval.request_digest == digest else ClaimReason.APPROVAL_MISMATCH
 
+    def _why_used_up(self, row: Operation, digest: str | None, now: float) -> ClaimReason | None:
+        """Why the approval of the attempts before does not allow another one, or None."""
+        if digest is None:
+            return None
+        approval = self._approvals.get(row.approval_id or "")
+        if approval is None:
+            return ClaimReason.APPROVAL_MISMATCH
+        return approval.why_used_up(digest, now)
+
     def _consume(self, approval_id: str, now: float) -> None:
         approval = self._approvals[approval_id]
         self._approvals[approval_id] = changed(approval, status=_A.CONSUMED, consumed_at=now)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from .errors import InvalidTransition, StoreClosed, UnknownOperation
+from .errors import InvalidTransition, StillRunning, StoreClosed, UnknownOperation
 from .memory_approvals import MemoryApprovals, changed
 from .operations import crash_point
 from .records import (
@@ -146,15 +146,17 @@ class MemoryOperationStore(MemoryApprovals):
 
     def _why_lost(self, claim: Claim, row: Operation | None, now: float) -> ClaimReason | None:
         if row is None:
-            if claim.approval_digest is None and claim.retry_attempt is None:
+            if claim.first:
                 return None
             raise UnknownOperation(claim.request.operation_id)
         if not row.same_request(claim.request) or row.cancel_requested_at is not None:
             return ClaimReason.EXISTS
+        if claim.retry_attempt is not None:
+            if row.status is not _S.NOT_EXECUTED or row.attempt != claim.retry_attempt:
+                return ClaimReason.EXISTS
+            return self._why_used_up(row, claim.approval_digest, now)
         if claim.approval_digest is not None and row.status is _S.APPROVED:
             return self._why_unapproved(row, claim.approval_digest, now)
-        if claim.retry_attempt is not None and row.status is _S.NOT_EXECUTED:
-            return None if row.attempt == claim.retry_attempt else ClaimReason.EXISTS
         return ClaimReason.EXISTS
 
     def settle(
@@ -172,6 +174,8 @@ class MemoryOperationStore(MemoryApprovals):
                     event = "cancelled" if status is _S.CANCELLED else "settled"
                     row = self._outcome(row, status, settlement, event, owner, now)
                     return SettleResult(True, row)
+                if row.status is status is _S.NEEDS_RECONCILE and not settlement.running:
+                    return SettleResult(True, self._tool_ended(row, settlement, now))
                 same = (row.status, row.result_digest) == (status, settlement.result_digest)
                 if same:
                     return SettleResult(True, row)
@@ -181,6 +185,12 @@ class MemoryOperationStore(MemoryApprovals):
                 digest = settlement.result_digest
                 self._put(row, "late_result_conflict", owner, result_digest=digest, **late)
             return SettleResult(False, row)
+
+    def _tool_ended(self, row: Operation, settlement: Settlement, now: float) -> Operation:
+        if row.lease_until is None:
+            return row
+        row = changed(row, lease_until=None, updated_at=now)
+        return self._put(row, "tool_ended", row.owner, reason=settlement.reason)
 
     def _outcome(
         self,
@@ -195,7 +205,7 @@ class MemoryOperationStore(MemoryApprovals):
         row = changed(
             row,
             status=status,
-            lease_until=None,
+            lease_until=row.lease_until if settlement.running else None,
             result_json=settlement.result_json,
             result_digest=settlement.result_digest,
             result_bytes=settlement.result_bytes,
@@ -219,7 +229,8 @@ class MemoryOperationStore(MemoryApprovals):
                     continue
                 if row.cancel_requested_at is not None:
                     asked.add(operation_id)
-                if row.status is _S.IN_FLIGHT:
+                open_now = row.status in (_S.IN_FLIGHT, _S.NEEDS_RECONCILE)
+                if open_now and row.lease_until is not None:
                     self._rows[operation_id] = changed(row, lease_until=now + lease_seconds)
         return frozenset(asked)
 
@@ -234,7 +245,7 @@ class MemoryOperationStore(MemoryApprovals):
                 and row.lease_until < now
             ]
             dead.sort(key=lambda row: (row.lease_until, row.operation_id))
-            lost = Settlement(_S.NEEDS_RECONCILE, reason="owner_lost")
+            lost = Settlement(_S.NEEDS_RECONCILE, reason="owner_lost", running=True)
             return [
                 self._outcome(row, lost.status, lost, "recovered", "recovery", now)
                 for row in dead[:limit]
@@ -250,6 +261,8 @@ class MemoryOperationStore(MemoryApprovals):
                 raise InvalidTransition(operation_id, row.status.value, settlement.status.value)
             if row.status is not _S.NEEDS_RECONCILE:
                 return SettleResult(False, row)
+            if settlement.status is _S.NOT_EXECUTED and row.may_run(now):
+                raise StillRunning(operation_id, row.status.value, row.owner, row.lease_until)
             crash_point("in_settle_tx")
             status = row.settles_as(settlement.status)
             row = self._outcome(

@@ -13,6 +13,8 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from .otel import Span, Tracer
+
 #: Every log event with its level and meaning. Names are never reused for another meaning.
 LOG_EVENTS: Mapping[str, tuple[int, str]] = {
     "operation.claimed": (logging.DEBUG, "an attempt is recorded as in flight and starts now"),
@@ -60,8 +62,7 @@ class Observer:
     ) -> None:
         self._redact = redact
         self._logger = logger or logging.getLogger("gnomon.agent")
-        self._tracer = tracer or None
-        self._trace_api = _installed_api() if tracer is None else None
+        self._spans = Tracer(self.clean, tracer)
 
     def emit(self, event: str, **fields: Any) -> None:
         """Log one event of the vocabulary; a name outside it is a KeyError."""
@@ -80,70 +81,4 @@ class Observer:
 
     def span(self, tool: str, operation_id: str) -> Span:
         """A span ``execute_tool NAME`` around one dispatch, after the GenAI conventions."""
-        tracer = self._tracer
-        if tracer is None:
-            api = self._trace_api
-            if api is None or isinstance(api.get_tracer_provider(), api.ProxyTracerProvider):
-                return _SILENT  # not installed, or nobody has set up where spans go
-            tracer = api.get_tracer("gnomon.agent")
-        name = self.clean(tool)
-        return Span(
-            tracer.start_as_current_span(
-                f"execute_tool {name}",
-                attributes={
-                    "gen_ai.operation.name": "execute_tool",
-                    "gen_ai.tool.name": name,
-                    "gen_ai.tool.type": "function",
-                    "gen_ai.tool.call.id": self.clean(operation_id),
-                },
-                record_exception=False,  # its text is the tool's and may hold secrets
-                set_status_on_exception=False,
-            )
-        )
-
-
-class Span:
-    """The span of one dispatch as a context manager; does nothing where there is no tracer."""
-
-    __slots__ = ("_entered", "_manager")
-
-    def __init__(self, manager: Any = None) -> None:
-        self._manager = manager
-        self._entered: Any = None
-
-    def __enter__(self) -> Span:
-        if self._manager is not None:
-            self._entered = self._manager.__enter__()
-        return self
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if self._manager is None:
-            return
-        if error is not None:
-            self._failed(type(error).__qualname__)
-        self._manager.__exit__(kind, error, trace)
-
-    def outcome(self, status: str, executed: bool, attempts: int) -> None:
-        """Note how the dispatch ended."""
-        if self._entered is not None:
-            self._entered.set_attribute("gnomon.operation.status", status)
-            self._entered.set_attribute("gnomon.operation.executed", executed)
-            self._entered.set_attribute("gnomon.operation.attempts", attempts)
-
-    def _failed(self, error_type: str) -> None:
-        """Mark the span as an error of this class, without the error's text."""
-        from opentelemetry.trace import Status, StatusCode
-
-        self._entered.set_attribute("error.type", error_type)
-        self._entered.set_status(Status(StatusCode.ERROR, error_type))
-
-
-_SILENT = Span()
-
-
-def _installed_api() -> Any:
-    try:
-        from opentelemetry import trace
-    except ImportError:
-        return None
-    return trace
+        return self._spans.span(tool, operation_id)

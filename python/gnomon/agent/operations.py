@@ -12,9 +12,11 @@ Time is the store's own clock (``now``), so that leases and expiries of several 
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol, runtime_checkable
 
+from .identity import derive_operation_id
 from .records import (
     EVENT_TYPES,
     TERMINAL,
@@ -53,6 +55,7 @@ __all__ = [
     "Settlement",
     "all_operations",
     "crash_point",
+    "derive_operation_id",
 ]
 
 
@@ -99,7 +102,10 @@ class OperationStore(Protocol):
         """Record the outcome of the attempt that ``owner`` started.
 
         Applied only where owner and attempt equal the row's and the row is IN_FLIGHT, or
-        NEEDS_RECONCILE and the settlement is not (a late result). NOT_EXECUTED becomes CANCELLED
+        NEEDS_RECONCILE and the settlement is not (a late result). The lease ends, except with
+        ``settlement.running``. A tool that ran on and ended without a known outcome comes as
+        NEEDS_RECONCILE again: that ends the lease (event "tool_ended") and changes nothing else.
+        NOT_EXECUTED becomes CANCELLED
         where cancel_requested_at is set. The same settlement given again (same owner, attempt,
         status and result_digest, e.g. after a lost commit answer) is applied=True without a second
         event. Anything else changes nothing, appends "late_result_conflict" with the settlement's
@@ -112,9 +118,11 @@ class OperationStore(Protocol):
     def heartbeat(
         self, owner: str, operation_ids: Iterable[str], lease_seconds: float
     ) -> frozenset[str]:
-        """Extend the lease of these IN_FLIGHT rows of the owner to now + lease_seconds.
+        """Extend the lease of these rows of the owner to now + lease_seconds.
 
-        Rows of other owners or in other states are left alone. Returns those of the ids whose row
+        They are IN_FLIGHT, or NEEDS_RECONCILE with a lease, live or over: the tool still runs
+        although nobody waits for it, or although its owner was taken for dead. Rows of other owners
+        or in other states are left alone. Returns those of the ids whose row
         has ``cancel_requested_at`` set, whoever asked for it. No event.
         """
         ...
@@ -122,8 +130,9 @@ class OperationStore(Protocol):
     def recover(self, limit: int = 1000) -> list[Operation]:
         """Make IN_FLIGHT rows whose lease ended before now NEEDS_RECONCILE, oldest first.
 
-        Reason "owner_lost", event "recovered" (actor "recovery"). Rows with a live lease are not
-        touched. Returns the rows changed by this call; concurrent calls never return the same row.
+        Reason "owner_lost", event "recovered" (actor "recovery"). The lease that is over stays in
+        the row: an owner that was only slow extends it. Rows with a live lease are not touched.
+        Returns the rows changed by this call; concurrent calls never return the same row.
         """
         ...
 
@@ -133,8 +142,10 @@ class OperationStore(Protocol):
         """Leave NEEDS_RECONCILE for SUCCEEDED, FAILED or NOT_EXECUTED (the only way besides
         ``settle``).
 
-        NOT_EXECUTED becomes CANCELLED where cancel_requested_at is set. Event "reconciled" with
-        actor, reason and evidence. A row in another state is not changed: applied=False.
+        NOT_EXECUTED raises StillRunning and changes nothing while the row has a lease that is not
+        over: a tool that may still act would meet its own second attempt. It becomes CANCELLED
+        where cancel_requested_at is set. Event "reconciled" with actor, reason and evidence. A row
+        in another state is not changed: applied=False.
         """
         ...
 
@@ -269,3 +280,17 @@ def crash_point(name: str) -> None:
     """Tell the test hook, if one is set, that this point is reached."""
     if crash_hook is not None:
         crash_hook(name)
+
+
+# The stores know this module, so they come into it when they are asked for.
+_STORES = {
+    "MemoryOperationStore": "memory_store",
+    "PostgresOperationStore": "postgres_store",
+    "SqliteOperationStore": "sqlite_store",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _STORES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f".{_STORES[name]}", __package__), name)

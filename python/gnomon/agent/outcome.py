@@ -82,7 +82,7 @@ def outcome_of(
         return interrupted_before_call(operation_id, ran.error)
     if isinstance(ran, Raised):
         error = ran.error
-        if isinstance(error, NotExecuted):
+        if isinstance(error, NotExecuted) and not ran.abandoned:
             return _not_executed(operation_id, error.retryable, error.retry_after, type(error))
         why = "exception" if isinstance(error, Exception) else "interrupted"
         return open_outcome(operation_id, why, error)
@@ -94,9 +94,14 @@ def outcome_of(
         return open_outcome(operation_id, "invalid_result", error)
     status = TOOL_STATUSES[plain["status"]]
     if status is _S.NOT_EXECUTED:
-        after = plain.get("retry_after")
-        wait = after if type(after) in (int, float) else None
-        return _not_executed(operation_id, plain.get("retryable") is True, wait, None)
+        try:
+            said = NotExecuted(
+                retryable=plain.get("retryable", False), retry_after=plain.get("retry_after")
+            )
+        except (TypeError, ValueError) as error:
+            wrong = InvalidToolResult(f"tool returned an invalid result: {error}")
+            return open_outcome(operation_id, "invalid_result", wrong)
+        return _not_executed(operation_id, said.retryable, said.retry_after, None)
     full = (digest(canonical), len(canonical))
     if hide is not None:
         plain, canonical = canonicalize(hide(plain), RESULT_BOUNDS)

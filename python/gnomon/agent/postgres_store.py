@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING, Any
 from . import store_schema as schema_text
 from . import store_sql as sql
 from .errors import StoreUnavailable
+from .postgres_claim import CLOCK, PostgresTransaction, Texts, claim_new
+from .records import Claim, ClaimResult
 from .store_base import CommitUnknown, Rows, SqlOperationStore, StoreArguments
-from .store_sql import Dialect, Parameters, Row, Transaction
+from .store_sql import Parameters, Row, Transaction
 
 if TYPE_CHECKING:
     import psycopg
 
 # One key for all ledgers of a server: only migrations take it, and those are short.
 _MIGRATION_LOCK = 0x676E6F6D6F6E
-_CLOCK = "SELECT extract(epoch FROM clock_timestamp())::double precision"
 # A vanished server must not hold a worker for ever, and only a primary may answer.
 _CONNECT = {
     "connect_timeout": "10",
@@ -39,35 +40,6 @@ def _driver() -> Any:
             "PostgresOperationStore needs psycopg 3: pip install 'gnomon[postgres]'"
         ) from None
     return psycopg
-
-
-class _Transaction:
-    """An open transaction on a connection; statements in the marks of `store_sql`."""
-
-    def __init__(self, raw: psycopg.Connection[Row], now: float, dialect: _Texts) -> None:
-        self.raw = raw
-        self.now = now
-        self._texts = dialect
-
-    def change(self, statement: str, parameters: Parameters) -> int:
-        return self.raw.execute(self._texts(statement), parameters).rowcount
-
-    def rows(self, statement: str, parameters: Parameters) -> list[Row]:
-        return self.raw.execute(self._texts(statement), parameters).fetchall()
-
-
-class _Texts:
-    """Statements in PostgreSQL's spelling, made once each."""
-
-    def __init__(self, dialect: Dialect) -> None:
-        self._dialect = dialect
-        self._made: dict[str, bytes] = {}
-
-    def __call__(self, statement: str) -> bytes:
-        text = self._made.get(statement)
-        if text is None:
-            text = self._made[statement] = self._dialect.render(statement).encode("utf-8")
-        return text
 
 
 class PostgresOperationStore(SqlOperationStore):
@@ -131,7 +103,7 @@ class PostgresOperationStore(SqlOperationStore):
         self._psycopg = _driver()
         self._conninfo = self._with_defaults(conninfo)
         self._schema = schema
-        self._texts = _Texts(sql.postgres_dialect(schema))
+        self._texts = Texts(sql.postgres_dialect(schema))
         self._clock = clock
         self._timeout = timeout
         self._settle_durable = settle_durable
@@ -252,7 +224,7 @@ class PostgresOperationStore(SqlOperationStore):
         if self._clock is not None:
             return self._clock()
         with self._connection() as raw:
-            return float(raw.execute(_CLOCK).fetchall()[0][0])
+            return float(raw.execute(CLOCK).fetchall()[0][0])
 
     def read(self, statement: str, parameters: Parameters) -> list[Row]:
         """Rows of one reading statement, from what is committed; one round trip."""
@@ -260,16 +232,20 @@ class PostgresOperationStore(SqlOperationStore):
             return raw.execute(self._texts(statement), parameters).fetchall()
 
     @contextmanager
-    def transaction(self, *, durable: bool = True) -> Iterator[_Transaction]:
+    def transaction(self, *, durable: bool = True) -> Iterator[PostgresTransaction]:
         """A writing transaction; `durable` waits for the disk of the server."""
         with self._connection() as raw:
-            now = self._begin(raw, durable)
+            tx = PostgresTransaction(
+                raw, self._begin(durable), self._texts, self._clock, self._psycopg.ClientCursor
+            )
             try:
-                yield _Transaction(raw, now, self._texts)
+                yield tx
             except BaseException:
                 with suppress(self._psycopg.Error):
                     raw.execute("ROLLBACK")
                 raise
+            if not tx.begun:
+                return
             try:
                 answer = raw.execute("COMMIT").statusmessage
             except self._psycopg.Error:
@@ -279,20 +255,20 @@ class PostgresOperationStore(SqlOperationStore):
                     f"the ledger answered {answer} to COMMIT; nothing was changed"
                 )
 
-    def _begin(self, raw: psycopg.Connection[Row], durable: bool) -> float:
-        """BEGIN, the settings of this transaction, and the clock, in one round trip."""
+    def _begin(self, durable: bool) -> list[str]:
+        """BEGIN and the settings of one transaction; a pooler before the server keeps no others."""
         level = self._durable_level if durable else "off"
-        milliseconds = int(self._timeout * 1000)
-        cursor = raw.execute(
-            f"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; "
-            f"SET LOCAL synchronous_commit TO {level}; "
-            f"SET LOCAL lock_timeout TO {milliseconds}; {_CLOCK}".encode()
-        )
-        if self._clock is not None:
-            return self._clock()
-        while cursor.nextset():
-            pass
-        return float(cursor.fetchall()[0][0])
+        return [
+            "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE",
+            f"SET LOCAL synchronous_commit TO {level}",
+            f"SET LOCAL lock_timeout TO {int(self._timeout * 1000)}",
+        ]
+
+    def _claim(self, tx: Any, wish: Claim, token: str) -> ClaimResult:
+        """Two round trips for a new id, its COMMIT included; see `claim_new`."""
+        if wish.first:
+            return claim_new(tx, wish, token)
+        return super()._claim(tx, wish, token)
 
     def close(self) -> None:
         """See OperationStore.close. Does nothing in a child that inherited the store by fork."""

@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .errors import InvalidTransition, UnknownOperation
+from .errors import InvalidTransition, StillRunning, UnknownOperation
+from .operations import all_operations
 from .records import Operation, OperationStatus
 from .retry import RetryPolicy
 
@@ -62,6 +63,9 @@ class Reconciler:
         For look-ups that raise; reading twice is harmless.
     sleep : callable, optional
         Replaced in tests.
+    after : str
+        The id behind which a ``run`` with a limit begins; the attribute ``after`` says where the
+        next one does.
     """
 
     def __init__(
@@ -69,17 +73,43 @@ class Reconciler:
         runtime: Control,
         retry: RetryPolicy | None = None,
         sleep: Callable[[float], None] | None = None,
+        after: str = "",
     ) -> None:
+        self.after = after
         self._runtime = runtime
         self._retry = retry if retry is not None else RetryPolicy()
         self._sleep = sleep if sleep is not None else time.sleep
 
-    def run(self, limit: int = 1000) -> list[Looked]:
-        """One pass over the open operations, in order of their ids."""
-        rows = self._runtime.store.list_operations(
-            statuses=[OperationStatus.NEEDS_RECONCILE], limit=limit
-        )
+    def run(self, limit: int | None = None) -> list[Looked]:
+        """One pass over the open operations, in order of their ids.
+
+        With a limit, the next so many after ``after``, where the run before ended, and from the
+        first again once the last was seen: operations that stay open do not keep later ones from
+        being looked at. A program that makes a new Reconciler for each run keeps ``after`` itself.
+        """
+        if limit is not None and (type(limit) is not int or limit < 1):
+            raise ValueError(f"limit must be None or an int >= 1, got {limit!r}")
+        store, wanted = self._runtime.store, [OperationStatus.NEEDS_RECONCILE]
+        if limit is None:
+            rows = list(all_operations(store, statuses=wanted))
+        else:
+            rows = store.list_operations(statuses=wanted, after=self.after, limit=limit)
+            self.after = rows[-1].operation_id if len(rows) == limit else ""
         return [looked for row in rows if (looked := self._look(row)) is not None]
+
+    def recover(self) -> list[Operation]:
+        """See ToolRuntime.recover: what dead owners left in flight becomes open here."""
+        return self._runtime.recover()
+
+    def resolve(
+        self,
+        operation_id: str,
+        outcome: Mapping[str, Any] | str,
+        evidence: Mapping[str, Any],
+        actor: str,
+    ) -> Operation:
+        """See ToolRuntime.resolve: an operator's word where no look-up can say."""
+        return self._runtime.resolve(operation_id, outcome, evidence, actor)
 
     def look(self, operation_id: str) -> Looked | None:
         """One operation; None where it is not open or its tool cannot look."""
@@ -106,6 +136,8 @@ class Reconciler:
                 actor=f"reconcile:{row.request.tool}",
                 evidence=evidence if isinstance(evidence, Mapping) else {"value": evidence},
             )
+        except StillRunning as early:  # the tool may act after this look; look again later
+            return Looked(row.operation_id, status, row.status, type(early).__name__)
         except InvalidTransition:  # somebody else resolved it meanwhile, or a late result came
             row = self._runtime.operation(row.operation_id) or row
         except ValueError as invalid:

@@ -73,6 +73,7 @@ EVENT_TYPES = frozenset(
         "cancel_requested",
         "cancelled",
         "late_result_conflict",
+        "tool_ended",
         "purged",
     }
 )
@@ -91,6 +92,15 @@ class ApprovalStatus(str, Enum):
 
     def __str__(self) -> str:
         return self.value
+
+
+class ClaimReason(str, Enum):
+    """Why a claim was won or lost."""
+
+    CLAIMED = "claimed"
+    EXISTS = "exists"
+    APPROVAL_MISMATCH = "approval_mismatch"
+    APPROVAL_EXPIRED = "approval_expired"
 
 
 @dataclass(frozen=True)
@@ -115,7 +125,11 @@ class OperationRequest:
 
 @dataclass(frozen=True)
 class Operation:
-    """One row of the ledger. ``tool == ""`` marks an id cancelled before anybody asked for it."""
+    """One row of the ledger. ``tool == ""`` marks an id cancelled before anybody asked for it.
+
+    ``lease_until`` in IN_FLIGHT and NEEDS_RECONCILE is how long ``owner`` counts as alive unless it
+    gives another sign of life; None in NEEDS_RECONCILE: the owner said that its tool has ended.
+    """
 
     request: OperationRequest
     status: OperationStatus
@@ -140,6 +154,10 @@ class Operation:
         if status is _S.NOT_EXECUTED and self.cancel_requested_at is not None:
             return _S.CANCELLED
         return status
+
+    def may_run(self, now: float) -> bool:
+        """Whether its owner lives at this time and has not said that its tool ended."""
+        return self.lease_until is not None and self.lease_until >= now
 
     @property
     def operation_id(self) -> str:
@@ -198,6 +216,12 @@ class Approval:
         """Whether it is open, not expired, and of this request."""
         return self.open and now < self.expires_at and self.request_digest == request_digest
 
+    def why_used_up(self, request_digest: str, now: float) -> ClaimReason | None:
+        """Why it does not allow one more attempt after one that did not execute; None: it does."""
+        if self.request_digest != request_digest:
+            return ClaimReason.APPROVAL_MISMATCH
+        return None if now < self.expires_at else ClaimReason.APPROVAL_EXPIRED
+
 
 @dataclass(frozen=True)
 class NewApproval:
@@ -216,9 +240,10 @@ class Claim:
 
     ``approval_digest`` not None: only from APPROVED, and only with an approval of this digest that
     is neither consumed nor expired. ``retry_attempt`` not None: only from NOT_EXECUTED with
-    exactly this attempt number. Both None: only where the id has no row yet. ``durable`` False
-    allows a claim that a power cut may lose; the runtime asks for it for tools of effect "read"
-    only.
+    exactly this attempt number; with ``approval_digest``, only where the consumed approval of the
+    row has this digest and is not over. Both None: only where the id has no row yet. ``durable``
+    False allows a claim that a power cut may lose; the runtime asks for it for tools of effect
+    "read" only.
     """
 
     request: OperationRequest
@@ -228,14 +253,10 @@ class Claim:
     retry_attempt: int | None = None
     durable: bool = True
 
-
-class ClaimReason(str, Enum):
-    """Why a claim was won or lost."""
-
-    CLAIMED = "claimed"
-    EXISTS = "exists"
-    APPROVAL_MISMATCH = "approval_mismatch"
-    APPROVAL_EXPIRED = "approval_expired"
+    @property
+    def first(self) -> bool:
+        """Whether it is for an id that has no row yet."""
+        return self.approval_digest is None and self.retry_attempt is None
 
 
 class ClaimResult(NamedTuple):
@@ -253,7 +274,8 @@ class Settlement:
     ``result_json`` is canonical; ``result_digest`` and ``result_bytes`` are of the whole result,
     also where the stored one was cut (``result_truncated``). ``reason`` is a word of ours
     (timeout, exception, unknown, …), ``error_class`` the name of an exception class; neither holds
-    text of the tool.
+    text of the tool. ``running`` (with NEEDS_RECONCILE only): nobody waits for the tool any more,
+    but it still runs, so the row keeps its lease.
     """
 
     status: OperationStatus
@@ -263,6 +285,11 @@ class Settlement:
     result_truncated: bool = False
     reason: str = ""
     error_class: str = ""
+    running: bool = False
+
+    def __post_init__(self) -> None:
+        if self.running and self.status is not _S.NEEDS_RECONCILE:
+            raise ValueError(f"a tool that still runs has no outcome, so not {self.status.value!r}")
 
 
 class SettleResult(NamedTuple):

@@ -116,12 +116,16 @@ class Registry:
                 f"tool {tool.name!r} is asynchronous; use AsyncToolRuntime, or a plain function"
             )
         names = tuple(name for name in sorted(tool.injected) if name == "context")
-        redactor = self.redactor.with_fields(tool.redact) if tool.redact else self.redactor
+        redactor = (
+            self.redactor.with_fields(tool.redact_paths) if tool.redact_paths else self.redactor
+        )
         return Entry(tool, redactor, self._hides, names)
 
     def identify(self, name: str, arguments: Any) -> bytes:
         """The canonical bytes of arguments that nobody validates, or ValueError."""
         tool = self.tools.get(name)
+        if tool is not None:
+            arguments = tool.contract.normalized(arguments)
         return canonicalize(arguments, (tool.bounds if tool else None) or DEFAULT_BOUNDS).data
 
     # --- secrets

@@ -10,14 +10,36 @@ from typing import Any
 from .contract import Tool
 from .control import Control
 from .core import inside
-from .dispatch import Dispatched, Steps
-from .effects import Do, Effect, Enter, Raised, Ran, Returned, Run, Sleep, TimedOut
+from .dispatch import Dispatched, Steps, Timeout
+from .effects import (
+    Do,
+    Effect,
+    Enter,
+    Raised,
+    Ran,
+    Returned,
+    Run,
+    Sleep,
+    TimedOut,
+    ToolContext,
+)
 from .errors import ConcurrencyLimit
 from .operations import OperationStore
+from .process import ProcessCall
 from .records import OperationRequest
 from .settings import Settings
 from .slots import Slot
 from .worker import Worker
+
+__all__ = ["ToolContext", "ToolRuntime", "no_slot"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "AsyncToolRuntime":  # it stands on this module
+        from .async_runtime import AsyncToolRuntime
+
+        return AsyncToolRuntime
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 class ToolRuntime(Control):
@@ -85,6 +107,7 @@ class ToolRuntime(Control):
         injected: Mapping[str, Any] | None = None,
         wait: float = 0.0,
         admit: Callable[[OperationRequest], None] | None = None,
+        timeout: Timeout = None,
     ) -> dict[str, Any]:
         """Run the tool under this id, or answer what is recorded under it.
 
@@ -106,6 +129,10 @@ class ToolRuntime(Control):
         admit : callable, optional
             Called with the request just before the first claim; what it raises refuses the call.
             Replays do not call it, so budgets can count here.
+        timeout : float or callable, optional
+            Seconds that the caller waits for the tool at most, or a function that says just before
+            the call how many are left; the tool's own ``timeout_ms`` holds where it is shorter.
+            Nothing is started where none are left.
 
         Returns
         -------
@@ -136,6 +163,7 @@ class ToolRuntime(Control):
             injected=injected,
             wait=wait,
             admit=admit,
+            timeout=timeout,
         ).result
 
     def dispatch_detail(
@@ -167,7 +195,7 @@ class ToolRuntime(Control):
         if isinstance(effect, Run):
             return self._call(effect)
         if isinstance(effect, Enter):
-            return self._enter(effect.tool)
+            return self._enter(effect.tool, effect.resource)
         if isinstance(effect, Sleep):
             time.sleep(effect.seconds)
             return None
@@ -176,6 +204,8 @@ class ToolRuntime(Control):
     def _call(self, run: Run) -> Ran:
         mark = inside.set((*inside.get(), run.operation_id))
         try:
+            if run.tool.isolation == "process":
+                return ProcessCall(run).run()
             if run.timeout is not None:
                 return _call_with_timeout(run, run.timeout)
             return Returned(run.tool.execute(**run.arguments))
@@ -184,13 +214,13 @@ class ToolRuntime(Control):
         finally:
             inside.reset(mark)
 
-    def _enter(self, tool: Tool) -> Slot:
-        slot = self.slots.enter(tool.name, tool.max_concurrency)
+    def _enter(self, tool: Tool, resource: str | None) -> Slot:
+        slot = self.slots.enter(tool.name, tool.max_concurrency, resource)
         if slot is not None:
             return slot
         seconds = 0.0 if inside.get() else self.settings.slot_seconds
         served = threading.Event()
-        waiter = self.slots.wait(tool.name, tool.max_concurrency, served.set)
+        waiter = self.slots.wait(tool.name, tool.max_concurrency, served.set, resource)
         try:
             served.wait(seconds)
         except BaseException:
@@ -207,8 +237,9 @@ class ToolRuntime(Control):
 def no_slot(tool: Tool, seconds: float) -> ConcurrencyLimit:
     """The error of a dispatch that found no place."""
     return ConcurrencyLimit(
-        f"no place for tool {tool.name!r} within {seconds:g} s: max_concurrency is reached; "
-        "nothing was started, dispatch the same operation id again later"
+        f"no place for tool {tool.name!r} within {seconds:g} s: max_concurrency is reached, or "
+        "another call acts on the same resource; nothing was started, dispatch the same operation "
+        "id again later"
     )
 
 

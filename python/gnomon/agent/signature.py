@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+import os
+import sys
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from .problems import Problem, SchemaError
@@ -50,3 +52,34 @@ def _allows_any_field(schema: dict[str, Any]) -> bool:
 def _refuse(tool: str, message: str, remedy: str) -> None:
     problem = Problem("", "signature", f"execute of tool {tool!r} {message}", remedy)
     raise SchemaError(f"{problem.message}; {remedy}", [problem])
+
+
+def check_importable(tool: str, execute: Callable[..., Any], injected: Iterable[str]) -> None:
+    """Raise where another process could not find the function, or not be given its arguments."""
+    if os.name != "posix":
+        raise ValueError('isolation="process" needs POSIX: process groups and inherited pipes')
+    if "context" in injected:
+        raise ValueError(
+            f"tool {tool!r} takes a context, which cannot be given to another process; inject "
+            "operation_id or idempotency_key instead"
+        )
+    if inspect.iscoroutinefunction(execute):
+        raise TypeError(f"tool {tool!r} is asynchronous; an isolated tool is a plain function")
+    module, name = place_of(execute)
+    found: Any = sys.modules.get(module)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    # A decorator replaces the function by its Tool while that Tool is made: then it is not there
+    # yet, and the child takes the Tool's function.
+    unnamed = module in ("", "__main__") or not all(p.isidentifier() for p in name.split("."))
+    meant = found is None or place_of(getattr(found, "execute", found)) == (module, name)
+    if unnamed or not meant:
+        raise ValueError(
+            f"the function of tool {tool!r} ({module}.{name}) cannot be imported in another "
+            "process; define it at the top of a module that is not run as the program"
+        )
+
+
+def place_of(execute: Callable[..., Any]) -> tuple[str, str]:
+    """Module and qualified name of a function, "" where it has none."""
+    return getattr(execute, "__module__", "") or "", getattr(execute, "__qualname__", "") or ""

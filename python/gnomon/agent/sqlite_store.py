@@ -305,11 +305,21 @@ class SqliteOperationStore(SqlOperationStore):
         return super().claim(claim)
 
     def purge_results(self, settled_before: float) -> int:
-        """See OperationStore.purge_results. Empties the log too, so that nothing of them stays."""
+        """See OperationStore.purge_results. Empties the log too, so that nothing of them stays.
+
+        StoreUnavailable where a reader holds the log for longer than ``timeout``: the results are
+        purged then, but their bytes still stand in the log.
+        """
         count = super().purge_results(settled_before)
         self._check()
         with self._thread_lock, self._explained("checkpointed"):
-            self._durable.raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            checkpoint = self._durable.raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        if checkpoint[0]:
+            raise StoreUnavailable(
+                f"the results were purged, but another connection has held the log of "
+                f"{self._path!r} for {self._timeout:g} s, where their bytes still stand; end its "
+                "transaction and call purge_results again"
+            )
         return count
 
     def drop_lock_in_child(self) -> None:

@@ -105,7 +105,8 @@ def decide(
 def expire_approvals(tx: Transaction, limit: int) -> list[Operation]:
     """OperationStore.expire_approvals."""
     changed = []
-    for (operation_id,) in tx.rows(sql.OVERDUE, {"now": tx.now, "limit": limit}):
+    overdue = sorted(tx.rows(sql.OVERDUE, {"now": tx.now, "limit": limit}))  # the order of locks
+    for (operation_id,) in overdue:
         row = lock(tx, operation_id)
         old = approval(tx, row.approval_id) if row is not None else None
         if row is None or old is None or not old.open or tx.now < old.expires_at:

@@ -143,12 +143,15 @@ class SqlOperationStore(ABC):
         result: ClaimResult | None = None
         try:
             with self.transaction(durable=claim.durable) as tx:
-                result = rules.claim(tx, wish, token)
+                result = self._claim(tx, wish, token)
         except CommitUnknown:
             if result is not None and result.won:
                 return self._claimed_after_all(result, token)
             raise
         return result
+
+    def _claim(self, tx: Any, wish: Claim, token: str) -> ClaimResult:
+        return rules.claim(tx, wish, token)
 
     def _claimed_after_all(self, result: ClaimResult, token: str) -> ClaimResult:
         """The row tells whose claim was committed.

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from . import store_sql as sql
-from .errors import InvalidTransition, StoreUnavailable, UnknownOperation
+from .errors import InvalidTransition, StillRunning, StoreUnavailable, UnknownOperation
 from .operations import crash_point
 from .records import (
     RESOLVED,
@@ -30,6 +31,11 @@ from .records import (
 from .store_sql import Transaction
 
 _S = OperationStatus
+_RESULT = (
+    *("result_json", "result_digest", "result_bytes", "result_truncated"),
+    *("reason", "error_class"),
+)
+_MISMATCH = ClaimReason.APPROVAL_MISMATCH
 
 
 def must(count: int, operation_id: str) -> None:
@@ -146,7 +152,7 @@ def claim(tx: Transaction, wish: Claim, token: str) -> ClaimResult:
     """OperationStore.claim: the one place where an operation becomes IN_FLIGHT."""
     request = wish.request
     lease_until = tx.now + wish.lease_seconds
-    if wish.approval_digest is None and wish.retry_attempt is None:
+    if wish.first:
         new = insert(
             tx,
             request,
@@ -185,11 +191,21 @@ def _why_lost(tx: Transaction, wish: Claim, row: Operation) -> ClaimReason | Non
     """Why this row cannot be claimed; None where it can, and then its approval is consumed."""
     if not row.same_request(wish.request) or row.cancel_requested_at is not None:
         return ClaimReason.EXISTS
+    if wish.retry_attempt is not None:
+        if row.status is not _S.NOT_EXECUTED or row.attempt != wish.retry_attempt:
+            return ClaimReason.EXISTS
+        return _why_used_up(tx, row, wish.approval_digest)
     if wish.approval_digest is not None and row.status is _S.APPROVED:
         return _consume(tx, row, wish.approval_digest)
-    if wish.retry_attempt is not None and row.status is _S.NOT_EXECUTED:
-        return None if row.attempt == wish.retry_attempt else ClaimReason.EXISTS
     return ClaimReason.EXISTS
+
+
+def _why_used_up(tx: Transaction, row: Operation, digest: str | None) -> ClaimReason | None:
+    """Why the approval of the attempts before does not allow another one; None where it does."""
+    if digest is None:
+        return None
+    found = tx.rows(sql.APPROVAL_GET, {"approval_id": row.approval_id})
+    return sql.approval_of(found[0]).why_used_up(digest, tx.now) if found else _MISMATCH
 
 
 def _consume(tx: Transaction, row: Operation, digest: str) -> ClaimReason | None:
@@ -218,9 +234,14 @@ def _outcome(
     settlement: Settlement,
     kind: str,
     actor: str,
+    *,
+    needs_end: bool = False,
     **data: Any,
 ) -> Operation:
-    """Write the outcome of the row's attempt with its event; the row as it is then."""
+    """Write the outcome of the row's attempt with its event; the row as it is then.
+
+    ``needs_end``: only where the owner is dead or has said that the tool ended.
+    """
     status = row.settles_as(settlement.status)
     if status not in TRANSITIONS[row.status]:
         raise InvalidTransition(row.operation_id, row.status.value, status.value)
@@ -234,13 +255,23 @@ def _outcome(
         "from_status": row.status.value,
         "status": status.value,
         "result_truncated": int(settlement.result_truncated),
+        "running": int(settlement.running),
+        "needs_end": int(needs_end),
         "now": tx.now,
         "settled_at": tx.now if status in TERMINAL else None,
     }
     must(tx.change(sql.SETTLE, values), row.operation_id)
     event(tx, row, kind, actor, status, reason=settlement.reason, **data)
     crash_point("in_settle_tx")
-    return known(tx, row.operation_id)
+    written = {field: getattr(settlement, field) for field in _RESULT}
+    return replace(
+        row,
+        **written,
+        status=status,
+        lease_until=row.lease_until if settlement.running else None,
+        updated_at=tx.now,
+        settled_at=values["settled_at"],
+    )
 
 
 def settle(
@@ -253,6 +284,8 @@ def settle(
         late = row.status is _S.NEEDS_RECONCILE and status is not _S.NEEDS_RECONCILE
         if row.status is _S.IN_FLIGHT or late:
             return SettleResult(True, _outcome(tx, row, settlement, "settled", owner))
+        if row.status is status is _S.NEEDS_RECONCILE and not settlement.running:
+            return SettleResult(True, _tool_ended(tx, row, settlement))
         if (row.status, row.result_digest) == (status, settlement.result_digest):
             return SettleResult(True, row)
     if settlement.status is not _S.NEEDS_RECONCILE:
@@ -271,6 +304,15 @@ def settle(
     return SettleResult(False, row)
 
 
+def _tool_ended(tx: Transaction, row: Operation, settlement: Settlement) -> Operation:
+    """End the lease of a tool that ran on and ended without a known outcome."""
+    values = {**vars(row), "operation_id": row.operation_id, "now": tx.now}
+    if tx.change(sql.TOOL_ENDED, values) == 0:
+        return row
+    event(tx, row, "tool_ended", row.owner, row.status, reason=settlement.reason)
+    return known(tx, row.operation_id)
+
+
 def resolve(
     tx: Transaction,
     operation_id: str,
@@ -284,5 +326,16 @@ def resolve(
         raise InvalidTransition(operation_id, row.status.value, settlement.status.value)
     if row.status is not _S.NEEDS_RECONCILE:
         return SettleResult(False, row)
-    row = _outcome(tx, row, settlement, "reconciled", actor, evidence=dict(evidence))
+    needs_end = settlement.status is _S.NOT_EXECUTED
+    if needs_end and row.may_run(tx.now):
+        raise StillRunning(operation_id, row.status.value, row.owner, row.lease_until)
+    row = _outcome(
+        tx,
+        row,
+        settlement,
+        "reconciled",
+        actor,
+        needs_end=needs_end,
+        evidence=dict(evidence),
+    )
     return SettleResult(True, row)

@@ -29,8 +29,10 @@ Parameters = Mapping[str, object]
 class Transaction(Protocol):
     """An open transaction. Whoever opened it commits it, or rolls it back on any exception."""
 
-    #: The store's clock, read when the transaction began.
-    now: float
+    @property
+    def now(self) -> float:
+        """The store's clock, read when the transaction began."""
+        ...
 
     def change(self, sql: str, parameters: Parameters) -> int:
         """Execute a writing statement; the number of rows it changed."""
@@ -117,6 +119,22 @@ VALUES ({_REQUEST_VALUES}, :status, :attempt, :owner, :lease_until, :approval_id
     '', 0, 0, '', '', :now, :now, :settled_at, :claim_token)
 ON CONFLICT (operation_id) DO NOTHING
 """
+# The same in PostgreSQL as one statement with its event and the server's clock. A second claim of
+# the id waits for the first one's commit, and then inserts neither row nor event.
+CLAIM_NEW = f"""
+WITH new AS (
+    INSERT INTO @operation ({_REQUEST}, {_STATE}, claim_token)
+    SELECT {_REQUEST_VALUES}, :status, 1, :owner, at + :lease_seconds, NULL, NULL, NULL, NULL,
+        '', 0, 0, '', '', at, at, NULL, :claim_token
+    FROM (SELECT COALESCE(:at, CAST(extract(epoch FROM clock_timestamp()) AS DOUBLE PRECISION))
+        AS at) clock
+    ON CONFLICT (operation_id) DO NOTHING RETURNING operation_id, created_at, lease_until
+), logged AS (
+    INSERT INTO @operation_event
+    SELECT operation_id, 1, 'dispatched', created_at, :owner, :data FROM new
+)
+SELECT created_at, lease_until FROM new
+"""
 CLAIM_AGAIN = """
 UPDATE @operation SET status = 'in_flight', attempt = attempt + 1, owner = :owner,
     lease_until = :lease_until, remote_ref = NULL, result_json = NULL, result_digest = '',
@@ -127,12 +145,19 @@ WHERE operation_id = :operation_id AND status = :from_status AND attempt = :from
 """
 CLAIM_TOKEN = "SELECT claim_token FROM @operation WHERE operation_id = :operation_id"
 SETTLE = """
-UPDATE @operation SET status = :status, lease_until = NULL, result_json = :result_json,
-    result_digest = :result_digest, result_bytes = :result_bytes,
+UPDATE @operation SET status = :status,
+    lease_until = CASE WHEN :running = 1 THEN lease_until ELSE NULL END,
+    result_json = :result_json, result_digest = :result_digest, result_bytes = :result_bytes,
     result_truncated = :result_truncated, reason = :reason, error_class = :error_class,
     updated_at = :now, settled_at = :settled_at
 WHERE operation_id = :operation_id AND owner = :owner AND attempt = :attempt
     AND status = :from_status
+    AND (:needs_end = 0 OR lease_until IS NULL OR lease_until < :now)
+"""
+TOOL_ENDED = """
+UPDATE @operation SET lease_until = NULL, updated_at = :now
+WHERE operation_id = :operation_id AND owner = :owner AND attempt = :attempt
+    AND status = 'needs_reconcile' AND lease_until IS NOT NULL
 """
 # Changes of state that bring no result.
 MOVE = """
@@ -160,7 +185,8 @@ WHERE operation_id = :operation_id AND owner = :owner AND attempt = :attempt
 """
 HEARTBEAT = """
 UPDATE @operation SET lease_until = :lease_until
-WHERE operation_id = :operation_id AND owner = :owner AND status = 'in_flight'
+WHERE operation_id = :operation_id AND owner = :owner
+    AND status IN ('in_flight', 'needs_reconcile') AND lease_until IS NOT NULL
 """
 CANCEL_REQUESTED = """
 SELECT 1 FROM @operation WHERE operation_id = :operation_id AND owner = :owner
@@ -172,8 +198,7 @@ WHERE settled_at IS NULL AND status = 'in_flight' AND lease_until < :now
 ORDER BY lease_until, operation_id LIMIT :limit @skip
 """
 RECOVER = """
-UPDATE @operation SET status = 'needs_reconcile', lease_until = NULL, reason = 'owner_lost',
-    updated_at = :now
+UPDATE @operation SET status = 'needs_reconcile', reason = 'owner_lost', updated_at = :now
 WHERE operation_id = :operation_id AND status = 'in_flight' AND lease_until < :now
 """
 EVENT = """
@@ -211,12 +236,17 @@ ORDER BY a.expires_at, a.approval_id LIMIT :limit
 """
 PURGE_LIST = """
 SELECT operation_id FROM @operation
-WHERE settled_at < :before AND (arguments_json IS NOT NULL OR result_json IS NOT NULL) @lock
+WHERE settled_at < :before AND (arguments_json IS NOT NULL OR result_json IS NOT NULL)
+ORDER BY operation_id @lock
 """
 PURGE = """
 UPDATE @operation SET arguments_json = NULL, result_json = NULL, updated_at = :now
 WHERE operation_id = :operation_id AND settled_at < :before
 """
+# Whoever locks several rows locks them in this order, so that two cannot wait for each other.
+FORGET_LIST = (
+    "SELECT operation_id FROM @operation WHERE settled_at < :before ORDER BY operation_id @lock"
+)
 FORGET = (
     """
     DELETE FROM @operation_event WHERE operation_id IN

@@ -92,5 +92,6 @@ def purge_results(tx: Transaction, settled_before: float) -> int:
 
 def forget(tx: Transaction, settled_before: float) -> int:
     """OperationStore.forget: the ids are open again."""
+    tx.rows(sql.FORGET_LIST, {"before": settled_before})
     counts = [tx.change(text, {"before": settled_before}) for text in sql.FORGET]
     return counts[-1]

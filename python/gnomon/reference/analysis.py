@@ -1,4 +1,4 @@
-"""Text to tokens: the specification of the analyzer presets.
+r"""Text to tokens: the specification of the analyzer presets.
 
 basic-v1: NFKC, then lower case. A run of CJK characters gives its overlapping bigrams, a single one
 gives itself; any other run of word characters (letters, numbers, combining marks) is one token.
@@ -11,14 +11,21 @@ standard-v1: the same, and
   lower-case letter follows (HTTPServer: http, server). Never between letters and digits. What has
   no letter or number gives nothing.
 
+bm25s: str.lower, then runs of at least two letters, numbers and "_" (the regular expression
+(?u)\b\w\w+\b); lucene-english: `gnomon.reference.lucene`. These are the presets before their stop
+words and stemmer, which `gnomon.reference.analysis_filters` puts behind them.
+
 Spans are half open, in code points of the original text. A segment is what NFKC may change as one;
 of a segment that it did change, a token covers all, however little it touches.
 """
 
 import functools
+import re
 import unicodedata
 
-PRESETS = ("basic-v1", "standard-v1")
+from gnomon.reference import lucene
+
+PRESETS = ("basic-v1", "standard-v1", "bm25s", "lucene-english")
 
 Token = tuple[str, int, int]
 
@@ -48,7 +55,7 @@ def tokens(text: str, preset: str = "standard-v1") -> list[str]:
     >>> tokens("HTTPServer2Go \u5168\u6587\u68c0\u7d22", "basic-v1")
     ['httpserver2go', '\u5168\u6587', '\u6587\u68c0', '\u68c0\u7d22']
     """
-    return [token for token, _, _ in _tokens_of(normalise(text), preset)]
+    return [token for token, _, _ in spans(text, preset)]
 
 
 def spans(text: str, preset: str = "standard-v1") -> list[Token]:
@@ -61,6 +68,23 @@ def spans(text: str, preset: str = "standard-v1") -> list[Token]:
     >>> spans("a \ufb01sh")
     [('a', 0, 1), ('fish', 2, 5)]
     """
+    return [(token, start, end) for token, start, end, _ in marked_spans(text, preset)]
+
+
+def marked_spans(text: str, preset: str) -> list[tuple[str, int, int, bool]]:
+    """Return the spans, and of each whether it is a whole identifier.
+
+    One with "_" or "::", or with a lower-case letter and a capital after its first character.
+
+    >>> marked_spans("max_size", "standard-v1")
+    [('max_size', 0, 8, True), ('max', 0, 3, False), ('size', 4, 8, False)]
+    """
+    if preset not in PRESETS:
+        raise ValueError(f"preset must be one of {', '.join(PRESETS)}, got {preset!r}")
+    if preset == "lucene-english":
+        return [(*word, False) for word in lucene.words(text)]
+    if preset == "bm25s":
+        return [(*word, False) for word in _bm25s(text)]
     origin: list[tuple[int, int]] = []  # of each normalised character
     for start, end in segments(text):
         segment = normalise(text[start:end])
@@ -68,9 +92,24 @@ def spans(text: str, preset: str = "standard-v1") -> list[Token]:
             origin.extend((at, at + 1) for at in range(start, end))
         else:
             origin.extend((start, end) for _ in segment)
+    cased = normalise(text)
+    lowered = cased.lower()  # of the whole: a final sigma depends on its neighbours
+    if preset == "basic-v1":
+        cut = [(*token, False) for token in _basic(lowered)]
+    else:
+        cut = _standard(cased, lowered)
+    return [
+        (token, origin[start][0], origin[end - 1][1], whole) for token, start, end, whole in cut
+    ]
+
+
+def _bm25s(text: str) -> list[Token]:
+    lowered = text.lower()
+    origin = [at for at, char in enumerate(text) for _ in char.lower()]
     found = []
-    for token, start, end in _tokens_of(normalise(text), preset):
-        found.append((token, origin[start][0], origin[end - 1][1]))
+    for match in re.finditer(r"(?u)\b\w\w+\b", lowered):
+        start, end = match.span()
+        found.append((match.group(), origin[start], origin[end - 1] + 1))
     return found
 
 
@@ -110,15 +149,6 @@ def _seconds() -> frozenset[str]:
     return frozenset(found)
 
 
-def _tokens_of(cased: str, preset: str) -> list[Token]:
-    if preset not in PRESETS:
-        raise ValueError(f"preset must be one of {', '.join(PRESETS)}, got {preset!r}")
-    lowered = cased.lower()  # of the whole: a final sigma depends on its neighbours
-    if preset == "basic-v1":
-        return _basic(lowered)
-    return _standard(cased, lowered)
-
-
 def _basic(lowered: str) -> list[Token]:
     found: list[Token] = []
     at = 0
@@ -136,24 +166,29 @@ def _basic(lowered: str) -> list[Token]:
     return found
 
 
-def _standard(cased: str, lowered: str) -> list[Token]:
-    found: list[Token] = []
+def _standard(cased: str, lowered: str) -> list[tuple[str, int, int, bool]]:
+    found: list[tuple[str, int, int, bool]] = []
     at = 0
     while at < len(cased):
         end = at + 1
         if is_bigram_script(cased[at]):
             while end < len(cased) and is_bigram_script(cased[end]):
                 end += 1
-            found.extend(_bigrams(lowered, at, end))
+            found.extend((*token, False) for token in _bigrams(lowered, at, end))
         elif is_identifier(cased[at]):
             end = _identifier_end(cased, at)
             if has_alnum(cased[at:end]):
-                found.append((lowered[at:end], at, end))
+                found.append((lowered[at:end], at, end, _is_whole(cased[at:end])))
                 for start, stop in _parts(cased, at, end):
                     if (start, stop) != (at, end):
-                        found.append((lowered[start:stop], start, stop))
+                        found.append((lowered[start:stop], start, stop, False))
         at = end
     return found
+
+
+def _is_whole(cased: str) -> bool:
+    humps = any(map(is_upper, cased[1:])) and any(map(is_lower, cased))
+    return humps or "_" in cased or "::" in cased
 
 
 def _bigrams(lowered: str, start: int, end: int) -> list[Token]:

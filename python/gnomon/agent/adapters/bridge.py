@@ -106,6 +106,9 @@ class Bridge:
             "wait": self.wait,
         }
         who, tenant = self.principal, self.tenant
+        tool = self.control.tools.get(name)
+        if tool is not None:
+            arguments = tool.contract.normalized(arguments)
         return derive_operation_id(who, name, arguments, scope, tenant=tenant), options
 
     def call(self, name: str, arguments: Any) -> dict[str, Any]:

@@ -1,0 +1,82 @@
+// Inside of analyze.cpp: eight characters at a time, in a 64-bit register, for text of one byte a character.
+#pragma once
+#include <bit>
+#include <cstdint>
+#include <cstring>
+
+namespace gnomon {
+namespace {
+
+// The first character lies in the lowest byte.
+static_assert(std::endian::native == std::endian::little);
+
+constexpr std::uint64_t kEach = 0x0101010101010101u;
+constexpr std::uint64_t kHigh = 0x8080808080808080u;
+
+// The high bit of each byte that lies in [first, last]; bytes must be below 128.
+constexpr std::uint64_t bytes_within(std::uint64_t bytes, unsigned char first, unsigned char last) {
+    return (bytes + kEach * (0x80u - first)) & ~(bytes + kEach * (0x7Fu - last)) & kHigh;
+}
+
+// All bits of the first n bytes, n from 0 to 8.
+constexpr std::uint64_t first_bytes(std::size_t n) {
+    return n >= 8 ? ~std::uint64_t{0} : (std::uint64_t{1} << (8 * n)) - 1;
+}
+
+// Up to eight characters of a word, looked at together.
+struct EightBytes {
+    std::uint64_t folded;  // ASCII capitals in lower case
+    std::uint64_t upper;   // high bits; letters and digits of ASCII only
+    std::uint64_t lower;
+    std::size_t length;  // how many from the first on are ASCII letters and digits
+
+    explicit EightBytes(std::uint64_t text) {
+        const std::uint64_t seven = text & ~kHigh;
+        const std::uint64_t ascii = ~text & kHigh;
+        upper = bytes_within(seven, 'A', 'Z') & ascii;
+        lower = bytes_within(seven, 'a', 'z') & ascii;
+        const std::uint64_t other = ~(upper | lower | (bytes_within(seven, '0', '9') & ascii)) & kHigh;
+        length = static_cast<std::size_t>(std::countr_zero(other)) / 8;  // 64 / 8 when there is none
+        folded = text | (upper >> 2);                                    // 0x80 >> 2 is the bit of the case
+    }
+};
+
+// The eight bytes from data[at] on, zeros after the end.
+inline std::uint64_t load_eight(const std::uint8_t* data, std::size_t at, std::size_t length) {
+    std::uint64_t text = 0;
+    if (length - at >= 8)
+        std::memcpy(&text, data + at, 8);
+    else
+        std::memcpy(&text, data + at, length - at);
+    return text;
+}
+
+// The ASCII letters and digits from `start` on, at most 16 of them, in lower case and padded with zeros as
+// Token promises. What stands after them is for the caller to judge.
+struct PlainWord {
+    std::uint64_t key[2];
+    std::size_t length;
+    bool humps;  // a capital after the first character, and a lower-case letter
+
+    PlainWord(const std::uint8_t* data, std::size_t start, std::size_t size) {
+        const EightBytes first(load_eight(data, start, size));
+        length = first.length;
+        key[0] = first.folded & first_bytes(length);
+        key[1] = 0;
+        std::uint64_t upper = first.upper & first_bytes(length) & ~std::uint64_t{0xFF};
+        std::uint64_t lower = first.lower & first_bytes(length);
+        if (length == 8 && start + 8 < size) {
+            const EightBytes second(load_eight(data, start + 8, size));
+            key[1] = second.folded & first_bytes(second.length);
+            upper |= second.upper & first_bytes(second.length);
+            lower |= second.lower & first_bytes(second.length);
+            length += second.length;
+        }
+        humps = upper != 0 && lower != 0;
+    }
+
+    const char* bytes() const { return reinterpret_cast<const char*>(key); }
+};
+
+}  // namespace
+}  // namespace gnomon

@@ -1,0 +1,113 @@
+// One way to score one snapshot: a formula with its parameters, and what follows from both, each made on
+// first use: a constant for each document (norm or relative length), a term's df and idf, its screen lists.
+// Safe from several threads; what a search holds stays valid when it is evicted meanwhile.
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <shared_mutex>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "bm25.hpp"
+#include "bm25_screen.hpp"
+#include "bm25_snapshot.hpp"
+
+namespace gnomon {
+
+struct Bm25Model {
+    bm25::Formula formula = bm25::Formula::kDefault;
+    double k1 = 1.2;
+    double b = 0.75;
+    double delta = 0.5;
+    double epsilon = 0.25;
+    std::optional<double> floor;        // instead of epsilon times the mean idf
+    std::vector<double> field_weights;  // bm25f: one a field, 0 leaves the field out
+    std::vector<double> field_b;
+};
+
+// Throws InvalidInput, listing the names.
+bm25::Formula formula_named(std::string_view name);
+std::vector<std::string> formula_names();
+
+// A term that a live document holds.
+struct Bm25Term {
+    TermRef ref;
+    std::vector<Postings> postings;  // by segment, then field; empty where there are none
+    std::uint64_t n_postings = 0;    // over all of them, deleted documents included
+    std::uint64_t df = 0;            // live documents
+    double idf = 0.0;
+};
+
+using SegmentScreens = std::vector<std::shared_ptr<const TermScreen>>;  // null: the segment lacks the term
+
+class Bm25Scorer {
+  public:
+    static constexpr std::size_t kScreenBytes = std::size_t{1} << 30;
+
+    // Throws InvalidInput for parameters out of range. Screen lists of more than screen_bytes in all are
+    // dropped, those of the longest unused terms first; a single term beyond it is never screened.
+    Bm25Scorer(std::shared_ptr<const Bm25Snapshot> snapshot, Bm25Model model,
+               std::size_t screen_bytes = kScreenBytes);
+
+    const Bm25Snapshot& snapshot() const { return *snapshot_; }
+    const Bm25Model& model() const { return model_; }
+    std::size_t n_fields() const { return snapshot_->n_fields(); }
+
+    // Null when no live document holds the term. Throws CorruptIndex.
+    std::shared_ptr<const Bm25Term> find(std::string_view token) const;
+    std::shared_ptr<const Bm25Term> find(std::uint32_t id) const;
+
+    // Of a term that so many live documents hold, floored where the formula has a floor.
+    double idf_of(std::uint64_t df) const;
+
+    // The constant of each document of a segment: rel for BM25F and where bm25::takes_rel, else norm.
+    const double* constants(std::size_t segment, std::size_t field = 0) const;
+
+    // Null when the term's lists alone would exceed the cap.
+    std::shared_ptr<const SegmentScreens> screens(const Bm25Term& term) const;
+    std::size_t screen_bytes() const { return used_bytes_.load(std::memory_order_relaxed); }
+
+  private:
+    struct Entry {
+        std::shared_ptr<const Bm25Term> term;
+        std::shared_ptr<const SegmentScreens> screens;
+        std::atomic<std::uint64_t> used{0};
+        std::size_t bytes = 0;
+    };
+    struct Hash {
+        using is_transparent = void;
+        std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
+    };
+
+    std::shared_ptr<const Bm25Term> make(TermRef ref) const;
+    double mean_floor() const;
+    std::shared_ptr<const TermScreen> make_screen(const Bm25Term& term, std::size_t segment) const;
+    std::vector<double> merge_fields(const Bm25Term& term, std::size_t segment,
+                                     std::vector<std::uint32_t>& docs) const;
+    void make_room(std::size_t bytes) const;
+
+    std::shared_ptr<const Bm25Snapshot> snapshot_;
+    Bm25Model model_;
+    std::size_t screen_cap_;
+
+    mutable std::shared_mutex terms_lock_;
+    mutable std::unordered_map<std::string, std::shared_ptr<const Bm25Term>, Hash, std::equal_to<>> tokens_;
+    mutable std::unordered_map<std::uint32_t, std::shared_ptr<const Bm25Term>> ids_;
+    mutable std::shared_mutex screens_lock_;
+    mutable std::unordered_map<const Bm25Term*, std::unique_ptr<Entry>> screens_;
+    mutable std::atomic<std::uint64_t> clock_{0};
+    mutable std::atomic<std::size_t> used_bytes_{0};
+
+    mutable std::mutex constants_lock_;
+    mutable std::vector<std::atomic<const double*>> ready_;  // by segment, then field
+    mutable std::vector<std::unique_ptr<double[]>> constants_;
+    mutable std::once_flag floor_once_;
+    mutable double floor_ = 0.0;
+};
+
+}  // namespace gnomon

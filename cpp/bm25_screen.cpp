@@ -1,0 +1,68 @@
+#include "bm25_screen.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+namespace gnomon {
+namespace {
+
+// The 10th, 100th and 1000th best impact, with a buffer of the best 1000 that is cut when it has doubled.
+void find_best(TermScreen& screen) {
+    constexpr std::size_t kMost = TermScreen::kRanks.back();
+    std::vector<float> best;
+    best.reserve(2 * kMost);
+    float least = 0.0F;  // an impact must exceed it to change any rank; 0 leaves out the deleted
+    for (const float impact : screen.impacts) {
+        if (impact <= least) continue;
+        best.push_back(impact);
+        if (best.size() < 2 * kMost) continue;
+        std::nth_element(best.begin(), best.begin() + kMost - 1, best.end(), std::greater<float>());
+        best.resize(kMost);
+        least = best.back();
+    }
+    std::sort(best.begin(), best.end(), std::greater<float>());
+    for (std::size_t i = 0; i < TermScreen::kRanks.size(); ++i)
+        screen.best[i] = best.size() < TermScreen::kRanks[i] ? 0.0F : best[TermScreen::kRanks[i] - 1];
+}
+
+void find_blocks(TermScreen& screen, std::size_t n_docs) {
+    const std::size_t blocks = padded_blocks(n_docs);
+    screen.maxima.assign(blocks, 0);
+    screen.starts.resize(blocks + 1);
+    // A byte b stands for b / 255 * greatest, at least the impact: 1.0001 pays for the rounding on the way.
+    const float scale = 255.0F / screen.greatest * 1.0001F;
+    std::size_t block = 0;
+    for (std::size_t i = 0; i < screen.docs.size(); ++i) {
+        const std::size_t here = screen.docs[i] / TermScreen::kBlock;
+        while (block <= here) screen.starts[block++] = static_cast<std::uint32_t>(i);
+        const float level = std::min(255.0F, std::ceil(screen.impacts[i] * scale));
+        screen.maxima[here] = std::max(screen.maxima[here], static_cast<std::uint8_t>(level));
+    }
+    while (block <= blocks) screen.starts[block++] = static_cast<std::uint32_t>(screen.docs.size());
+}
+
+}  // namespace
+
+void finish_screen(TermScreen& screen, std::size_t n_docs) {
+    screen.greatest = 0.0F;
+    screen.least = 0.0F;
+    screen.usable = true;
+    for (const float impact : screen.impacts) {
+        if (impact == 0.0F) continue;
+        screen.usable = screen.usable && impact >= 1e-30F && impact <= 1e30F;
+        screen.greatest = std::max(screen.greatest, impact);
+        screen.least = screen.least == 0.0F ? impact : std::min(screen.least, impact);
+    }
+    if (!screen.usable || screen.greatest == 0.0F) return;
+    find_best(screen);
+    // A block of a rarer term holds so few of its postings that scattering them costs less than its maxima.
+    if (screen.docs.size() >= 64 && screen.docs.size() * 4 * TermScreen::kBlock >= n_docs)
+        find_blocks(screen, n_docs);
+    if (screen.docs.size() >= 64 && screen.docs.size() * 4 > n_docs) {
+        screen.row.assign(padded_blocks(n_docs) * TermScreen::kBlock, 0.0F);
+        for (std::size_t i = 0; i < screen.docs.size(); ++i) screen.row[screen.docs[i]] = screen.impacts[i];
+    }
+}
+
+}  // namespace gnomon

@@ -1,0 +1,27 @@
+// The best k of the documents that match a query. Matching decides who is in the answer; the score is BM25 of
+// the positive terms, left to right as the query is written: those of must, should, phrases and nears, not of
+// must_not. A prefix, fuzzy or any_of is one term whose tf is the sum over its tokens and whose df counts the
+// live documents that hold any. Boosts multiply from the root on. A document that matches without a positive
+// term scores what the formula gives a document that holds none: 0, but for the formulas that reward absence.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "bm25_search.hpp"
+#include "query_match.hpp"
+
+namespace gnomon {
+
+// The positive terms of a query that a live document holds. Throws InvalidInput when boosts multiply to a
+// weight beyond what BM25 takes.
+struct QueryTerms {
+    Bm25Query terms;
+    bool plain_only = false;  // a term stands for several tokens: made for this query, not kept by the scorer
+};
+QueryTerms positive_terms(const QueryNode& node, const Bm25Scorer& scorer);
+
+// Best first; positions are slots. Fewer than k where fewer live, allowed documents match.
+std::vector<Hit> query_top_k(const QueryNode& node, const Bm25Scorer& scorer, std::size_t k,
+                             const Allowed& allowed, Bm25Search& search, std::size_t threads = 1);
+
+}  // namespace gnomon

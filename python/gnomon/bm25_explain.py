@@ -1,0 +1,104 @@
+"""Why a document scores as it does: the explaining half of :class:`gnomon.BM25Index`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from .bm25_edit import Editing
+from .bm25_searcher import Explanation, TermStats
+from .results import Float64Array, Int64Array
+
+
+class Explaining(Editing):
+    """Explanations, scores of chosen documents, statistics of terms."""
+
+    def explain(self, query: Any, id: Any) -> Explanation:
+        """What each term of a query adds to a document's score.
+
+        The parts, added up from left to right, and then the constant, are the score bit for bit.
+        Terms that are in no document are left out.
+
+        Raises
+        ------
+        KeyError
+            There is no document of this id.
+
+        Examples
+        --------
+        >>> import gnomon
+        >>> index = gnomon.BM25Index.build(["red apple", "green pear"], ids=["a", "b"])
+        >>> why = index.explain("green apple", "a")
+        >>> why.matched, why.score == float(index.score_of("green apple", ["a"])[0])
+        (['apple'], True)
+        >>> [(part.token, part.tf, part.df) for part in why.parts]
+        [('green', 0.0, 1), ('apple', 1.0, 1)]
+        """
+        return self.explain_many(query, [id])[0]
+
+    def explain_many(self, query: Any, ids: Iterable[Any]) -> list[Explanation]:
+        """:meth:`explain` for several documents; ``.matched`` of each names the terms it holds.
+
+        Examples
+        --------
+        >>> import gnomon
+        >>> index = gnomon.BM25Index.build(["red apple", "green pear"])
+        >>> hits = index.search("green apple pear")
+        >>> [why.matched for why in index.explain_many("green apple pear", hits.ids)]
+        [['green', 'pear'], ['apple']]
+        """
+        values = list(ids)
+        state, searcher = self._view
+        slots = _known_slots(state.find(values), values)
+        return searcher.explain(query, slots, values, searcher.scorer())
+
+    def score_of(self, query: Any, ids: Iterable[Any]) -> Float64Array:
+        """The scores of chosen documents, in their order: what :meth:`scores` has for them.
+
+        Costs look-ups in the postings, not a pass over them. Raises KeyError for an unknown id.
+
+        Examples
+        --------
+        >>> import gnomon
+        >>> index = gnomon.BM25Index.build(["one two", "two three"], ids=[7, 9])
+        >>> index.score_of("one", [9, 7]).tolist()
+        [0.0, 0.693147...]
+        """
+        values = list(ids)
+        state, searcher = self._view
+        slots = _known_slots(state.find(values), values)
+        return searcher.scores_of(query, slots, searcher.scorer())
+
+    def term_stats(self, token: Any) -> TermStats:
+        """How many documents hold a token (or token id), and its idf by the index's formula.
+
+        Examples
+        --------
+        >>> import gnomon
+        >>> gnomon.BM25Index.build(["one two", "two three"]).term_stats("two").df
+        2
+        """
+        return self._view.searcher.term_stats(token)
+
+    def _weights(self, changed: Mapping[str, float] | None) -> list[float] | None:
+        """Weights by field, in the index's order, some of them changed."""
+        if changed is None:
+            return None
+        names = self._layout.fields
+        for name in changed:
+            if name not in names:
+                raise ValueError(
+                    f"field_weights names {name!r}; the index's fields are "
+                    f"{', '.join(map(repr, names)) or 'none'}"
+                )
+        own = self._formula.field_weights
+        return [float(changed.get(name, weight)) for name, weight in zip(names, own, strict=True)]
+
+
+def _known_slots(slots: Int64Array, ids: list[Any]) -> Int64Array:
+    unknown = np.flatnonzero(slots < 0)
+    if unknown.size:
+        raise KeyError(f"there is no document {ids[int(unknown[0])]!r} in the index")
+    return slots

@@ -1,0 +1,246 @@
+"""The search half of a BM25 index: queries in whatever form, against one snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import _core
+from .arrays import as_count
+from .bm25_formula import Formula
+from .results import Float64Array, Int64Array
+
+_SCORERS_MOST = 8  # formulas kept ready at once; each may hold screen lists
+
+
+class Part(NamedTuple):
+    """What one query term does for a document's score."""
+
+    token: Any
+    weight: float
+    """The query's weight of the term."""
+    tf: float
+    """How often it stands in the document; for BM25F the weighted, length-normalised sum."""
+    df: int
+    idf: float
+    score: float
+    """Its part of the score."""
+
+
+class Explanation(NamedTuple):
+    """Why a document has its score: ``parts``, added up left to right, then ``constant``.
+
+    ``constant`` is what BM25L and BM25+ give every document for the query's terms; else 0.0.
+    """
+
+    id: Any
+    score: float
+    parts: list[Part]
+    constant: float
+
+    @property
+    def matched(self) -> list[Any]:
+        """The query's terms that stand in the document, each once, in query order."""
+        return list(dict.fromkeys(part.token for part in self.parts if part.tf))
+
+    def __str__(self) -> str:
+        lines = [f"{self.score!r} = score of {self.id!r}"]
+        for part in self.parts:
+            lines.append(
+                f"  {part.score!r}  {part.token!r}: tf {part.tf:g}, df {part.df}, "
+                f"idf {part.idf:.4f}, weight {part.weight:g}"
+            )
+        if self.constant:
+            lines.append(f"  {self.constant!r}  for every document")
+        return "\n".join(lines)
+
+
+class TermStats(NamedTuple):
+    """A term in the documents that are not deleted."""
+
+    df: int
+    """Documents that hold it."""
+    idf: float
+    """By the index's formula; 0.0 for a term of no document."""
+
+
+class Query(NamedTuple):
+    """Tokens (or token ids) in order, and a weight for each when they are not all 1."""
+
+    tokens: Sequence[Any]
+    weights: list[float] | None
+
+
+class Searcher:
+    """Answers queries over one snapshot; safe from several threads."""
+
+    def __init__(
+        self,
+        snapshot: _core.Bm25Snapshot,
+        formula: Formula,
+        analyze: Callable[[str], Sequence[str]] | None,
+    ):
+        self.snapshot = snapshot
+        self._formula = formula
+        self._analyze = analyze
+        self._scorer = formula.scorer(snapshot)
+        self._others: dict[Formula, _core.Bm25Scorer] = {}
+        self._is_text = snapshot.has_vocabulary
+        # Documents without a single token do not say whether tokens are str or ids.
+        self._any_kind = self._is_text and snapshot.n_terms == 0
+        self.n_docs = snapshot.n_docs
+
+    def scorer(
+        self,
+        formula: str | None = None,
+        k1: float | None = None,
+        b: float | None = None,
+        delta: float | None = None,
+        field_weights: Sequence[float] | None = None,
+    ) -> _core.Bm25Scorer:
+        """The scorer of the index's formula, or of one with these changes; the last are kept."""
+        if all(value is None for value in (formula, k1, b, delta, field_weights)):
+            return self._scorer
+        wanted = self._formula.with_(formula, k1, b, delta, field_weights)
+        if wanted == self._formula:
+            return self._scorer
+        known = self._others.get(wanted)
+        if known is None:
+            known = wanted.scorer(self.snapshot)
+            others = dict(self._others)  # copied: another thread may read it
+            while len(others) >= _SCORERS_MOST:
+                del others[next(iter(others))]
+            self._others = {**others, wanted: known}
+        return known
+
+    def query(self, query: Any) -> Query:
+        """Tokens and weights of a query: a text, tokens, token ids, or terms with weights."""
+        if isinstance(query, str):
+            if not self._is_text:
+                raise TypeError(
+                    "this index was built from token ids; a query is a list of token ids"
+                )
+            if self._analyze is None:
+                raise TypeError(
+                    "this index was built from tokens, without an analyzer; pass the query as a "
+                    "list of tokens, or build with analyzer="
+                )
+            return Query(self._analyze(query), None)
+        if isinstance(query, (bytes, bytearray)):
+            raise TypeError(f"query is {type(query).__name__}; decode it first")
+        if isinstance(query, Mapping):
+            return self._weighted(list(query.items()))
+        is_list = isinstance(query, (list, tuple)) or not isinstance(query, Iterable)
+        tokens = query if is_list else list(query)
+        if tokens and isinstance(tokens[0], tuple):
+            return self._weighted(tokens)
+        return Query(self._tokens(tokens), None)
+
+    def _weighted(self, pairs: Sequence[Any]) -> Query:
+        tokens, weights = [], []
+        for place, pair in enumerate(pairs):
+            if not isinstance(pair, tuple) or len(pair) != 2:
+                raise TypeError(f"query[{place}] must be a (token, weight) pair like the others")
+            tokens.append(pair[0])
+            weights.append(float(pair[1]))
+        return Query(self._tokens(tokens), weights)
+
+    def _tokens(self, tokens: Sequence[Any]) -> Sequence[Any]:
+        if self._any_kind:
+            return [*map(str, tokens)]
+        if self._is_text:
+            return tokens
+        return [as_count(term, f"query[{place}]") for place, term in enumerate(tokens)]
+
+    def search(
+        self,
+        query: Any,
+        k: int,
+        scorer: _core.Bm25Scorer,
+        *,
+        once: bool = False,
+        allowed: list[Any] | None = None,
+        threads: int = 1,
+        level: str = "",
+    ) -> tuple[Int64Array, Float64Array]:
+        """Slots and scores of the best k."""
+        tokens, weights = self.query(query)
+        return scorer.search(tokens, k, weights, once, allowed, threads, level)
+
+    def search_many(
+        self,
+        queries: Sequence[Any],
+        k: int,
+        scorer: _core.Bm25Scorer,
+        *,
+        once: bool = False,
+        allowed: list[Any] | None = None,
+        threads: int = 0,
+        level: str = "",
+    ) -> list[tuple[Int64Array, Float64Array]]:
+        """:meth:`search` for each query, over threads."""
+        parsed = [self.query(query) for query in queries]
+        weights = [query.weights for query in parsed]
+        ends, slots, scores = scorer.search_many(
+            [query.tokens for query in parsed],
+            k,
+            weights if any(given is not None for given in weights) else None,
+            once,
+            allowed,
+            threads,
+            level,
+        )
+        return [(slots[first:last], scores[first:last]) for first, last in pairwise(ends.tolist())]
+
+    def scores(self, query: Any, scorer: _core.Bm25Scorer, level: str = "") -> Float64Array:
+        """The score of every slot, deleted documents included."""
+        tokens, weights = self.query(query)
+        return scorer.scores(tokens, weights, False, level)
+
+    def scores_of(self, query: Any, slots: Int64Array, scorer: _core.Bm25Scorer) -> Float64Array:
+        """The scores of some slots, in their order; they may repeat."""
+        tokens, weights = self.query(query)
+        unique, back = np.unique(slots, return_inverse=True)
+        return scorer.parts(tokens, unique, weights)[0][back]
+
+    def explain(
+        self, query: Any, slots: Int64Array, ids: Sequence[Any], scorer: _core.Bm25Scorer
+    ) -> list[Explanation]:
+        """An explanation for each slot; `ids` are the callers' names of them."""
+        tokens, weights = self.query(query)
+        unique, back = np.unique(slots, return_inverse=True)
+        scores, parts, frequencies, constant, places = scorer.parts(tokens, unique, weights)
+        terms = []
+        for place in places.tolist():
+            df, idf = scorer.term(tokens[place]) or (0, 0.0)
+            terms.append((tokens[place], 1.0 if weights is None else weights[place], df, idf))
+        return [
+            Explanation(
+                id_,
+                float(scores[row]),
+                [
+                    Part(token, weight, float(tf), df, idf, float(part))
+                    for (token, weight, df, idf), tf, part in zip(
+                        terms, frequencies[row], parts[row], strict=True
+                    )
+                ],
+                constant,
+            )
+            for id_, row in zip(ids, back.tolist(), strict=True)
+        ]
+
+    def term_stats(self, token: Any) -> TermStats:
+        """How many documents hold a token (or token id), and its idf by the index's own formula."""
+        return TermStats(*(self._scorer.term(token) or (0, 0.0)))
+
+
+def as_once(repeats: str) -> bool:
+    """Whether repeated query terms count once. Raises ValueError for neither word."""
+    if repeats == "count":
+        return False
+    if repeats == "once":
+        return True
+    raise ValueError(f"repeats must be 'count' or 'once', got {repeats!r}")

@@ -1,0 +1,134 @@
+r"""Walks the folders of a source and accounts for every file: taken, or left out and why.
+
+>>> import pathlib
+>>> _ = pathlib.Path("a.md").write_text("# A"), pathlib.Path("b.bin").write_bytes(b"\0\1")
+>>> coverage = Coverage()
+>>> [found.path for found in walk_sources(".", coverage)], coverage.left_out
+(['a.md'], [('b.bin', 'binary', 'zero bytes among the first 8,192')])
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+MAX_BYTES = 64 << 20
+_MARKS = (b"\xff\xfe", b"\xfe\xff")  # UTF-16 and, with zeros behind, UTF-32
+
+
+class FoundFile(NamedTuple):
+    """A file to process: its logical path with ``/``, its place on disk, its size and its time."""
+
+    path: str
+    place: str
+    size: int
+    mtime_ns: int
+
+
+@dataclass
+class Coverage:
+    """What a walk saw: files and bytes taken, and each file or folder left out with its reason.
+
+    Reasons: hidden, binary, too large, not a regular file, unreadable, visited before (a link to a
+    folder that was walked already), excluded.
+    """
+
+    taken: int = 0
+    bytes_taken: int = 0
+    left_out: list[tuple[str, str, str]] = field(default_factory=list)
+
+    def leave_out(self, path: str, reason: str, detail: str = "") -> None:
+        """Notes one file or folder that is not taken."""
+        self.left_out.append((path, reason, detail))
+
+    def counts(self) -> dict[str, int]:
+        """How many were left out for each reason."""
+        found: dict[str, int] = {}
+        for _, reason, _ in self.left_out:
+            found[reason] = found.get(reason, 0) + 1
+        return found
+
+
+def walk_sources(
+    top: str | os.PathLike[str],
+    coverage: Coverage,
+    *,
+    hidden: bool = False,
+    max_bytes: int = MAX_BYTES,
+) -> Iterator[FoundFile]:
+    """Yields the text files under the folder `top` (or the file `top`) in sorted order.
+
+    Links are followed; a folder is walked once however many lead to it, so loops end. `hidden`
+    takes files and folders whose name begins with a dot as well. All that is not yielded stands in
+    `coverage` when the walk is over.
+
+    Raises FileNotFoundError when `top` does not exist, ValueError when `max_bytes` is below 1.
+    """
+    if max_bytes < 1:
+        raise ValueError(f"max_bytes must be at least 1, got {max_bytes}")
+    root = os.fspath(top)
+    if not os.path.exists(root):
+        raise FileNotFoundError(f"no such file or folder: {root}")
+    return _walk(root, coverage, hidden, max_bytes)
+
+
+def _walk(root: str, coverage: Coverage, hidden: bool, max_bytes: int) -> Iterator[FoundFile]:
+    if not os.path.isdir(root):
+        found = _file(root, os.path.basename(root), coverage, max_bytes)
+        if found is not None:
+            yield found
+        return
+    visited: set[tuple[int, int]] = set()
+    waiting = [(root, "")]
+    while waiting:
+        place, path = waiting.pop()
+        try:
+            status = os.stat(place)
+            identity = status.st_dev, status.st_ino
+            if identity in visited:
+                coverage.leave_out(path, "visited before")
+                continue
+            visited.add(identity)
+            names = sorted(os.listdir(place))
+        except OSError as error:
+            coverage.leave_out(path or ".", "unreadable", error.strerror or str(error))
+            continue
+        folders = []
+        for name in names:
+            inner, inner_path = os.path.join(place, name), f"{path}/{name}" if path else name
+            if name.startswith(".") and not hidden:
+                coverage.leave_out(inner_path, "hidden")
+            elif os.path.isdir(inner):
+                folders.append((inner, inner_path))
+            else:
+                found = _file(inner, inner_path, coverage, max_bytes)
+                if found is not None:
+                    yield found
+        waiting += reversed(folders)
+
+
+def _file(place: str, path: str, coverage: Coverage, max_bytes: int) -> FoundFile | None:
+    """The file, unless it is left out."""
+    try:
+        status = os.stat(place)
+        if not stat.S_ISREG(status.st_mode):  # opening a pipe would wait for ever
+            coverage.leave_out(path, "not a regular file")
+            return None
+        if status.st_size > max_bytes:
+            detail = f"{status.st_size:,} bytes, max_bytes is {max_bytes:,}"
+            coverage.leave_out(path, "too large", detail)
+            return None
+        with open(place, "rb") as file:
+            head = file.read(8192)
+    except OSError as error:
+        coverage.leave_out(path, "unreadable", error.strerror or str(error))
+        return None
+    if b"\0" in head and not head.startswith(_MARKS):
+        coverage.leave_out(path, "binary", "zero bytes among the first 8,192")
+        return None
+    coverage.taken += 1
+    coverage.bytes_taken += status.st_size
+    return FoundFile(path, place, status.st_size, status.st_mtime_ns)

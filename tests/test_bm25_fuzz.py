@@ -1,0 +1,139 @@
+"""Files with right checksums and arbitrary content: CorruptIndex or an answer, never a crash.
+
+Meant for a build with sanitizers, where a read outside an array ends the process.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+from pathlib import Path
+from typing import Any
+
+import gnomon
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from test_hostile_index import forge, manifest_of, seal
+
+EDGES = (0, 1, 2, 7, 63, 64, 255, 256, 2**31, 2**32 - 1, 2**32, 2**63, 2**64 - 1)
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two segments with deletions, texts, two fields, and a term of more than 255 occurrences."""
+    path = tmp_path_factory.mktemp("fuzz") / "index"
+    documents = [{"title": f"red {i}", "body": "apple pie " * i} for i in range(9)]
+    documents.append({"title": "red", "body": "red " * 300})
+    ids = [f"d{i}" for i in range(10)]
+    index = gnomon.BM25Index.build(documents, ids, fields=["title", "body"], store_text=True)
+    index.save(path)
+    with gnomon.BM25Index.open(path, mode="w") as writer:
+        writer.add([{"title": "green pear"}, {"body": "red apple"}], ["x", "y"])
+        writer.delete(["d3", "d4"])
+    assert writer.n_segments == 2
+    return path
+
+
+def use(path: Path) -> None:
+    """Everything that reads a file."""
+    index = gnomon.BM25Index.load(path)
+    for query in ("red", "apple pie red", "pear zzz"):
+        index.search(query, 5)
+        index.scores(query)
+    index.term_stats("red")
+    for id in [*index.ids[:2], *index.ids[-1:]]:
+        index.text(id)
+    index.verify()
+
+
+@given(data=st.data())
+def test_forged_sections(
+    original: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    path = tmp_path_factory.mktemp("forged") / "index"
+    shutil.copytree(original, path)
+    roles = sorted(manifest_of(path).parts["bm25"].files)
+    role = data.draw(st.sampled_from(roles))
+
+    def change(sections: dict[str, Any]) -> None:
+        name = data.draw(st.sampled_from(sorted(sections)))
+        values = sections[name]
+        how = data.draw(
+            st.sampled_from(("value", "value", "value", "cut", "longer", "type", "drop"))
+        )
+        if how == "value" and values.size:
+            for _ in range(data.draw(st.integers(1, 3))):
+                place = data.draw(st.integers(0, values.size - 1))
+                value = data.draw(st.sampled_from(EDGES) | st.integers(0, 300))
+                values[place] = np.array(value % 2**64, np.uint64).astype(values.dtype)
+        elif how == "cut":
+            sections[name] = values[: data.draw(st.integers(0, values.size))].copy()
+        elif how == "longer":
+            sections[name] = np.concatenate([values, values[:3]])
+        elif how == "type":
+            sections[name] = values.astype(data.draw(st.sampled_from(("u1", "u4", "u8", "i8"))))
+        else:
+            del sections[name]
+
+    forge(path, "bm25", role, change)
+    try:
+        use(path)
+    except gnomon.CorruptIndex:
+        pass
+    finally:
+        shutil.rmtree(path)
+
+
+@given(st.data())
+def test_files_of_other_segments(
+    original: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    """Whole and well-formed files in each other's places."""
+    path = tmp_path_factory.mktemp("swapped") / "index"
+    shutil.copytree(original, path)
+    parts = dict(manifest_of(path).parts)
+    files = dict(parts["bm25"].files)
+    one, two = data.draw(st.permutations(sorted(files)))[:2]
+    (path / "swap").write_bytes((path / files[one]).read_bytes())
+    (path / files[one]).write_bytes((path / files[two]).read_bytes())
+    (path / files[two]).write_bytes((path / "swap").read_bytes())
+    (path / "swap").unlink()
+    seal(path, parts)
+    try:
+        use(path)
+    except gnomon.CorruptIndex:
+        pass
+    finally:
+        shutil.rmtree(path)
+
+
+def test_damaged_bytes_without_new_checksums(original: Path, tmp_path: Path) -> None:
+    rng = random.Random(1)
+    shutil.copytree(original, tmp_path / "index")
+    files = sorted((tmp_path / "index").glob("*.gno"))
+    for _ in range(150):
+        file = rng.choice(files)
+        whole = file.read_bytes()
+        damaged = bytearray(whole)
+        for _ in range(rng.randint(1, 4)):
+            damaged[rng.randrange(len(damaged))] ^= 1 << rng.randrange(8)
+        file.write_bytes(damaged if rng.random() < 0.8 else damaged[: rng.randrange(len(damaged))])
+        with pytest.raises(gnomon.CorruptIndex):
+            _verify(tmp_path / "index")
+        file.write_bytes(whole)
+    _verify(tmp_path / "index")
+
+
+def _verify(path: Path) -> None:
+    gnomon.storage.Directory.open(path).verify()
+    use(path)
+
+
+def test_a_segment_that_is_no_container(original: Path, tmp_path: Path) -> None:
+    shutil.copytree(original, tmp_path / "index")
+    file = next((tmp_path / "index").glob("bm25-dead-*.gno"))
+    file.write_bytes(b"GNOMON")
+    with pytest.raises(gnomon.CorruptIndex):
+        gnomon.BM25Index.load(tmp_path / "index")
