@@ -27,6 +27,7 @@
 #include "error.hpp"
 #include "mmr.hpp"
 #include "parallel.hpp"
+#include "porter.hpp"
 #include "storage.hpp"
 #include "topk.hpp"
 
