@@ -15,10 +15,17 @@ using U32Array = pybind11::array_t<std::uint32_t, pybind11::array::c_style>;
 using I64Array = pybind11::array_t<std::int64_t, pybind11::array::c_style>;
 using F64Array = pybind11::array_t<double, pybind11::array::c_style>;
 
+// Tokens of one query, not of a list of them.
+constexpr std::size_t kAlone = SIZE_MAX;
+
+inline std::string place_name(const char* what, std::size_t place) {
+    return place == kAlone ? what : std::string(what) + "[" + std::to_string(place) + "]";
+}
+
 // Tokens as a list or tuple; anything else that iterates is copied into one. A str is refused: its characters
 // would pass for tokens.
 inline pybind11::object token_sequence(pybind11::handle tokens, const char* what, std::size_t place) {
-    const std::string name = std::string(what) + "[" + std::to_string(place) + "]";
+    const std::string name = place_name(what, place);
     if (PyUnicode_Check(tokens.ptr()) || PyBytes_Check(tokens.ptr()))
         throw pybind11::type_error(name + " is a " + Py_TYPE(tokens.ptr())->tp_name +
                                    "; pass a list of tokens");
@@ -33,8 +40,8 @@ inline pybind11::object token_sequence(pybind11::handle tokens, const char* what
 
 [[noreturn]] inline void refuse_token(const char* what, std::size_t place, Py_ssize_t i,
                                       pybind11::handle token) {
-    throw pybind11::type_error(std::string(what) + "[" + std::to_string(place) + "][" + std::to_string(i) +
-                               "] is a " + Py_TYPE(token.ptr())->tp_name +
+    throw pybind11::type_error(place_name(what, place) + "[" + std::to_string(i) + "] is a " +
+                               Py_TYPE(token.ptr())->tp_name +
                                "; tokens are str, or integers in every document");
 }
 

@@ -13,6 +13,7 @@
 #include "bm25_search.hpp"
 #include "error.hpp"
 #include "parallel.hpp"
+#include "query_rank.hpp"
 
 namespace py = pybind11;
 
@@ -36,11 +37,11 @@ std::shared_ptr<const Bm25Term> find_term(const Bm25Scorer& scorer, py::handle t
         const unsigned long long id = PyLong_AsUnsignedLongLong(token.ptr());
         if (PyErr_Occurred() != nullptr) {
             PyErr_Clear();
-            refuse_token("queries", place, i, token);
+            refuse_token(place == kAlone ? "query" : "queries", place, i, token);
         }
         return id > UINT32_MAX ? nullptr : scorer.find(static_cast<std::uint32_t>(id));
     }
-    if (!PyUnicode_Check(token.ptr())) refuse_token("queries", place, i, token);
+    if (!PyUnicode_Check(token.ptr())) refuse_token(place == kAlone ? "query" : "queries", place, i, token);
     py::object owner;
     return scorer.find(utf8_view(token, owner));
 }
@@ -49,14 +50,14 @@ void check_weight(double weight, std::size_t i) {
     if (weight == 0.0 || (std::abs(weight) >= 1e-100 && std::abs(weight) <= 1e100)) return;
     throw InvalidInput("weights[" + std::to_string(i) +
                        "] must be 0, or between 1e-100 and 1e100 or the negative of such, got " +
-                       std::to_string(weight));
+                       weight_text(weight));
 }
 
 // The known terms of a query; with `once` the first of equal ones only. places, if given, takes where in the
 // query each stands.
 Bm25Query query_of(const Bm25Scorer& scorer, py::handle tokens_, const Weights& weights, bool once,
-                   std::size_t place = 0, std::vector<std::int64_t>* places = nullptr) {
-    const py::object tokens = token_sequence(tokens_, "queries", place);
+                   std::size_t place = kAlone, std::vector<std::int64_t>* places = nullptr) {
+    const py::object tokens = token_sequence(tokens_, place == kAlone ? "query" : "queries", place);
     const Py_ssize_t n = PySequence_Fast_GET_SIZE(tokens.ptr());
     if (weights && weights->size() != static_cast<std::size_t>(n))
         throw InvalidInput("a query of " + std::to_string(n) + " tokens has " +
@@ -177,11 +178,8 @@ F64Array scores_of_all(const Bm25Scorer& scorer, const py::object& tokens, const
     return scores;
 }
 
-// (scores [n], parts [n, terms], frequencies [n, terms], at_end, places [terms] in the query).
-py::tuple parts(const Bm25Scorer& scorer, const py::object& tokens, const I64Array& slots,
-                const Weights& weights, bool once) {
-    std::vector<std::int64_t> places;
-    const Bm25Query query = query_of(scorer, tokens, weights, once, 0, &places);
+// (scores [n], parts [n, terms], frequencies [n, terms], at_end).
+py::tuple parts_of(const Bm25Scorer& scorer, const Bm25Query& query, const I64Array& slots) {
     std::vector<std::uint32_t> wanted;
     const auto n = static_cast<std::size_t>(slots.size());
     for (std::size_t i = 0; i < n; ++i) {
@@ -197,11 +195,30 @@ py::tuple parts(const Bm25Scorer& scorer, const py::object& tokens, const I64Arr
         result = bm25_parts(scorer, query, wanted);
     }
     const auto rows = static_cast<py::ssize_t>(n);
-    const auto columns = static_cast<py::ssize_t>(query.size());
-    const std::vector<py::ssize_t> shape = {rows, columns};
+    const std::vector<py::ssize_t> shape = {rows, static_cast<py::ssize_t>(query.size())};
     return py::make_tuple(F64Array(rows, result.scores.data()), F64Array(shape, result.parts.data()),
-                          F64Array(shape, result.frequencies.data()), result.at_end,
-                          I64Array(columns, places.data()));
+                          F64Array(shape, result.frequencies.data()), result.at_end);
+}
+
+// What parts_of gives, and the place [terms] of each term in the query.
+py::tuple parts(const Bm25Scorer& scorer, const py::object& tokens, const I64Array& slots,
+                const Weights& weights, bool once) {
+    std::vector<std::int64_t> places;
+    const Bm25Query query = query_of(scorer, tokens, weights, once, kAlone, &places);
+    const I64Array places_of(static_cast<py::ssize_t>(places.size()), places.data());
+    return py::make_tuple(parts_of(scorer, query, slots), places_of);
+}
+
+// What parts_of gives, and (node, weight, df, idf) of each positive term.
+py::tuple query_parts(const Bm25Scorer& scorer, const QueryNode& node, const I64Array& slots) {
+    check_query(node, scorer.snapshot());
+    const QueryTerms positive = positive_terms(node, scorer);
+    py::list terms;
+    for (std::size_t i = 0; i < positive.terms.size(); ++i) {
+        const QueryTerm& one = positive.terms[i];
+        terms.append(py::make_tuple(*positive.nodes[i], one.weight, one.term->df, one.term->idf));
+    }
+    return py::make_tuple(parts_of(scorer, positive.terms, slots), terms);
 }
 
 std::string plan(const Bm25Scorer& scorer, const py::object& tokens, std::size_t k, const Weights& weights,
@@ -240,14 +257,17 @@ void register_bm25_search(py::module_& module) {
         .def("scores", &scores_of_all, py::arg("tokens"), py::arg("weights") = py::none(),
              py::arg("once") = false, py::arg("level") = "")
         .def("parts", &parts, py::arg("tokens"), py::arg("slots"), py::arg("weights") = py::none(),
-             py::arg("once") = false)
+             py::arg("once") = false,
+             "((scores, parts, frequencies, at_end), places of the terms in the query).")
+        .def("query_parts", &query_parts, py::arg("node"), py::arg("slots"),
+             "((scores, parts, frequencies, at_end), [(node, weight, df, idf)] of the positive terms).")
         .def("plan", &plan, py::arg("tokens"), py::arg("k"), py::arg("weights") = py::none(),
              py::arg("allowed") = py::none(), py::arg("path") = "",
              "Runs the query and names the path that answered.")
         .def(
             "term",
             [](const Bm25Scorer& scorer, const py::object& token) -> py::object {
-                const auto term = find_term(scorer, token, 0, 0);
+                const auto term = find_term(scorer, token, kAlone, 0);
                 if (term == nullptr) return py::none();
                 return py::make_tuple(term->df, term->idf);
             },

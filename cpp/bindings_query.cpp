@@ -250,6 +250,9 @@ void register_query(py::module_& module) {
         .def_property_readonly("names_tokens", &QueryNode::names_tokens)
         .def_readonly("children", &QueryNode::children, "Of a boolean: must.")
         .def_readonly("should", &QueryNode::should)
+        .def_property_readonly("text", [](const QueryNode& node) { return py::bytes(node.text); })
+        .def_readonly("id", &QueryNode::id)
+        .def_readonly("edits", &QueryNode::edits)
         .def_readonly("fields", &QueryNode::fields)
         .def_readonly("slop", &QueryNode::slop, "Of a near: the window.")
         .def_readonly("ordered", &QueryNode::ordered);

@@ -89,7 +89,7 @@ class Collector {
     void add(const QueryNode& node, double weight) {
         const double size = std::abs(weight);
         if (!(weight == 0.0 || (size >= 1e-100 && size <= 1e100)))
-            throw InvalidInput("the boosts of a term multiply to " + std::to_string(weight) +
+            throw InvalidInput("the boosts of a term multiply to " + weight_text(weight) +
                                "; keep them within 1e-100 and 1e100");
         std::shared_ptr<const Bm25Term> term;
         if (node.kind == Kind::term) {
@@ -98,7 +98,9 @@ class Collector {
             term = group_term(node, scorer_);
             out_.plain_only |= term != nullptr;
         }
-        if (term != nullptr) out_.terms.push_back({std::move(term), weight});
+        if (term == nullptr) return;
+        out_.terms.push_back({std::move(term), weight});
+        out_.nodes.push_back(&node);
     }
 
     const Bm25Scorer& scorer_;

@@ -5,6 +5,8 @@
 // term scores what the formula gives a document that holds none: 0, but for the formulas that reward absence.
 #pragma once
 #include <cstdint>
+#include <cstdio>
+#include <string>
 #include <vector>
 
 #include "bm25_search.hpp"
@@ -12,10 +14,18 @@
 
 namespace gnomon {
 
+// A weight in a message: short, and never 0 for what is not.
+inline std::string weight_text(double weight) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%g", weight);
+    return text;
+}
+
 // The positive terms of a query that a live document holds. Throws InvalidInput when boosts multiply to a
 // weight beyond what BM25 takes.
 struct QueryTerms {
     Bm25Query terms;
+    std::vector<const QueryNode*> nodes;  // what each of them stands for
     bool plain_only = false;  // a term stands for several tokens: made for this query, not kept by the scorer
 };
 QueryTerms positive_terms(const QueryNode& node, const Bm25Scorer& scorer);

@@ -201,8 +201,8 @@ def test_bad_input_names_what_is_wrong(build: Any, error: type[Exception], messa
     [
         ("a text", 3, TypeError, "without an analyzer"),
         (b"bytes", 3, TypeError, "bytes"),
-        (["a", 1], 3, TypeError, r"queries\[0\]\[1\] is a int"),
-        (None, 3, TypeError, r"queries\[0\]"),
+        (["a", 1], 3, TypeError, r"query\[1\] is a int"),
+        (None, 3, TypeError, r"query"),
         (["a"], -1, ValueError, "k must be at least 0, got -1"),
         (["a"], 1.5, TypeError, "k must be a whole number"),
         (["a"], True, TypeError, "k must be a whole number"),

@@ -167,7 +167,7 @@ def test_parts_add_up_to_the_score(
     slots = np.array(case.slots, dtype=np.int64)
     for query in many:
         tokens, given_weights = [token for token, _ in query], [weight for _, weight in query]
-        scores, parts, _, constant, _ = scorer.parts(tokens, slots, given_weights)
+        (scores, parts, _, constant), _ = scorer.parts(tokens, slots, given_weights)
         assert scores.tolist() == reference.scores(query, case.live, formula)
         for score, row in zip(scores.tolist(), parts.tolist(), strict=True):
             total = 0.0

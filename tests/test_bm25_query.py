@@ -261,7 +261,7 @@ def test_mistakes_are_named_when_the_query_meets_the_index(
 def test_boosts_beyond_what_a_weight_may_be() -> None:
     view = View([([{"": ["a", "b"]}], [False])], [""])
     query = Or(Term("a", boost=1e60), boost=1e60)
-    with pytest.raises(ValueError, match="the boosts of a term multiply to 999"):
+    with pytest.raises(ValueError, match=r"the boosts of a term multiply to 1e\+120"):
         _core.query_search(view.plan(query), _core.Bm25Scorer(view.snapshot), 3)
 
 

@@ -92,6 +92,18 @@ def as_count(value: Any, name: str, least: int | None = 0) -> int:
     return count
 
 
+def as_number(value: Any, name: str) -> float:
+    """A float64 of a number. Raises TypeError or ValueError naming `name`."""
+    try:
+        if isinstance(value, (str, bytes, bytearray, bool, np.bool_)):
+            raise TypeError
+        return float(value)
+    except OverflowError:
+        raise ValueError(f"{name} must be a number that fits float64") from None
+    except TypeError:
+        raise TypeError(f"{name} must be a number, got a {type(value).__name__}") from None
+
+
 def as_threads(threads: Any) -> int:
     """The core's thread argument: 0 stands for the default."""
     # Beyond 64 bits is beyond the core's limit as well, which words the error.

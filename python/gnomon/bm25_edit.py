@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -39,6 +39,18 @@ class View(NamedTuple):
     searcher: Searcher
 
 
+class _Incoming(NamedTuple):
+    """New documents, and the index as it is when they fit: nothing of it is in place yet."""
+
+    core: _core.Bm25Index
+    texts: Any
+    state: State
+    analyzer: Analyzer | None
+
+
+_Committed: TypeAlias = tuple[State, Layout, Analyzer | None]
+
+
 class Editing:
     """The editing half of :class:`gnomon.BM25Index`."""
 
@@ -54,7 +66,8 @@ class Editing:
         self._analyzer = analyzer
         self._formula = formula
         self._session = session  # of an index on disk; None for one in memory
-        self._committed = None if session is None else (state, layout)  # what the disk holds
+        # What the disk holds.
+        self._committed: _Committed | None = None if session is None else (state, layout, analyzer)
         self._saved: tuple[str, State] | None = None  # where an index in memory lies as well
         self._lock = threading.RLock()
         self._state = state
@@ -109,10 +122,11 @@ class Editing:
         """
         with self._lock:
             self._require_writable()
-            core, texts = self._segment_core(documents)
-            own, layout = self._new_ids(ids, core.n_docs)
-            block, layout = _with_columns(columns, core.n_docs, layout)
-            self._replace(self._state.segments, Segment(core, own, texts, block), layout)
+            new = self._incoming(documents)
+            own, layout = self._new_ids(ids, new.core.n_docs)
+            block, layout = _with_columns(columns, new.core.n_docs, layout)
+            segment = Segment(new.core, own, new.texts, block)
+            self._replace(new.state.segments, segment, layout, new.analyzer)
             return own.values()
 
     def update(
@@ -140,16 +154,17 @@ class Editing:
         with self._lock:
             self._require_writable()
             _require_choice(missing, ("error", "add"))
-            core, texts = self._segment_core(documents)
-            values = checked_ids(ids, self._layout.kind, core.n_docs)
-            slots = self._state.find(values)
+            new = self._incoming(documents)
+            values = checked_ids(ids, self._layout.kind, new.core.n_docs)
+            slots = new.state.find(values)
             if missing == "error":
                 _require_known(values, slots)
             self._require_given(values, slots)
-            own = SegmentIds.of(values, core.n_docs)
-            block, layout = _with_columns(columns, core.n_docs, self._layout)
-            segments = self._state.without(slots[slots >= 0])
-            self._replace(segments, Segment(core, own, texts, block), layout)
+            own = SegmentIds.of(values, new.core.n_docs)
+            block, layout = _with_columns(columns, new.core.n_docs, self._layout)
+            segments = new.state.without(slots[slots >= 0])
+            segment = Segment(new.core, own, new.texts, block)
+            self._replace(segments, segment, layout, new.analyzer)
             return int((slots >= 0).sum())
 
     def delete(self, ids: Iterable[Any], *, missing: Missing = "error") -> int:
@@ -174,7 +189,7 @@ class Editing:
                 _require_known(values, slots)
             gone = slots[slots >= 0]
             if gone.size:
-                self._replace(self._state.without(gone), None, self._layout)
+                self._replace(self._state.without(gone), None, self._layout, self._analyzer)
             return int(gone.size)
 
     def merge(self) -> None:
@@ -233,7 +248,7 @@ class Editing:
             self._require_writable()
             if self._committed is None:
                 raise ValueError("rollback() is for an index on disk; this one is in memory")
-            self._state, self._layout = self._committed
+            self._take(*self._committed)
 
     def refresh(self) -> bool:
         """Goes to the newest committed state; says whether there was a newer one.
@@ -248,11 +263,13 @@ class Editing:
             if directory is None:
                 return False
             meta = directory.meta("bm25")
-            self._read_settings(meta)
+            formula, analyzer = self._settings_of(meta)
             layout = Layout.of_meta(meta)
-            self._state = read_state(directory, layout, meta.get("segments"), self._state)
-            self._layout = layout
-            self._committed = (self._state, layout)
+            state = read_state(directory, layout, meta.get("segments"), self._state)
+            self._formula = formula
+            self._take(state, layout, analyzer)
+            self._committed = (state, layout, analyzer)
+            self._session.generation = directory.generation
             return True
 
     def close(self) -> None:
@@ -261,7 +278,7 @@ class Editing:
             if self._session is not None:
                 self._session.close()
                 if self._committed is not None:
-                    self._state, self._layout = self._committed
+                    self._take(*self._committed)
 
     @property
     def n_segments(self) -> int:
@@ -280,8 +297,8 @@ class Editing:
 
     # How edits are made
 
-    def _read_settings(self, meta: dict[str, Any]) -> None:
-        """Takes over k1, b and the analyzer of a manifest. BM25Index has it."""
+    def _settings_of(self, meta: dict[str, Any]) -> tuple[Formula, Analyzer | None]:
+        """The formula and the analyzer of a manifest. BM25Index has it."""
         raise NotImplementedError
 
     def _settings_meta(self) -> dict[str, Any]:
@@ -292,32 +309,42 @@ class Editing:
         if self._session is not None:
             self._session.require_writing()
 
-    def _segment_core(self, documents: Iterable[Any]) -> tuple[_core.Bm25Index, Any]:
+    def _take(self, state: State, layout: Layout, analyzer: Analyzer | None) -> None:
+        self._analyzer = analyzer
+        self._state = state
+        self._layout = layout
+
+    def _incoming(self, documents: Iterable[Any]) -> _Incoming:
         """A segment of new documents, of the same kind as those that are there."""
         layout = self._layout
         plan = Plan.of(
             layout.fields or None, layout.store_text, None, None, positions=layout.positions
         )
         built = build(documents, self._analyzer, plan)
-        if built.analyzer is not self._analyzer:
-            if self._state.core.n_docs or self._analyzer is not None:
-                raise TypeError(
-                    "documents are texts, but this index was built without an analyzer; pass lists "
-                    "of tokens or ids as it was built with"
-                )
-            self._analyzer = built.analyzer
-        core = built.core
-        if core.has_vocabulary == self._state.core.has_vocabulary:
-            return core, built.texts
-        if core.n_terms == 0:  # without tokens both kinds are the same
-            return _without_tokens(core, self._state.core.has_vocabulary), built.texts
-        segments = self._state.segments
-        if all(segment.core.n_terms == 0 for segment in segments):
-            kind = core.has_vocabulary
-            self._state = State(
-                [replace(s, core=_without_tokens(s.core, kind), number=None) for s in segments]
+        known = self._state.core.n_docs or self._analyzer is not None
+        if known and built.analyzer is not self._analyzer:
+            raise TypeError(
+                "documents are texts, but this index was built without an analyzer; pass lists "
+                "of tokens or ids as it was built with"
             )
-            return core, built.texts
+        core, state = built.core, self._state
+        if core.has_vocabulary != state.core.has_vocabulary:
+            core, state = self._of_one_kind(core, state)
+        return _Incoming(core, built.texts, state, built.analyzer)
+
+    @staticmethod
+    def _of_one_kind(core: _core.Bm25Index, state: State) -> tuple[_core.Bm25Index, State]:
+        """Without tokens both kinds are the same. Raises TypeError where there are tokens."""
+        if core.n_terms == 0:
+            return _without_tokens(core, state.core.has_vocabulary), state
+        if all(segment.core.n_terms == 0 for segment in state.segments):
+            kind = core.has_vocabulary
+            return core, State(
+                [
+                    replace(segment, core=_without_tokens(segment.core, kind), number=None)
+                    for segment in state.segments
+                ]
+            )
         kinds = ("tokens", "token ids") if core.has_vocabulary else ("token ids", "tokens")
         raise TypeError(f"documents are made of {kinds[0]}, but this index of {kinds[1]}")
 
@@ -353,7 +380,13 @@ class Editing:
                 "use add() without ids"
             )
 
-    def _replace(self, segments: Sequence[Segment], new: Segment | None, layout: Layout) -> None:
+    def _replace(
+        self,
+        segments: Sequence[Segment],
+        new: Segment | None,
+        layout: Layout,
+        analyzer: Analyzer | None,
+    ) -> None:
         """Puts the next state in place, merging segments that are in memory by the policy."""
         every = [*segments, *([new] if new is not None and new.core.n_docs else [])]
         every = [s for s in every if s.n_docs] or every[:1]
@@ -366,8 +399,7 @@ class Editing:
         for first, last in merges([s.n_docs for s in tail], [s.n_dead for s in tail]):
             out += [*tail[done:first], merged(tail[first:last])]
             done = last
-        self._state = State([*head, *out, *tail[done:]])
-        self._layout = layout
+        self._take(State([*head, *out, *tail[done:]]), layout, analyzer)
 
     def _commit(self, groups: list[tuple[int, int]]) -> None:
         """Writes the state to the disk, each range of segments in `groups` as one."""
@@ -398,7 +430,7 @@ class Editing:
         directory = session.committed()
         self._state = read_state(directory, layout, entries, self._state)
         self._layout = layout
-        self._committed = (self._state, layout)
+        self._committed = (self._state, layout, self._analyzer)
 
 
 def _require_choice(missing: str, choices: tuple[str, ...]) -> None:

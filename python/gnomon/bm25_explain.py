@@ -2,29 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
+from . import _core
+from .arrays import as_number
 from .bm25_edit import Editing
-from .bm25_searcher import Explanation, TermStats
+from .bm25_ids import known_ids
+from .bm25_query import Query
+from .bm25_query_plan import Planner
+from .bm25_searcher import Explanation, TermStats, explained
+from .bm25_segment import State
 from .results import Float64Array, Int64Array
 
 
 class Explaining(Editing):
     """Explanations, scores of chosen documents, statistics of terms."""
 
+    _planner: Callable[[State], Planner]
+
     def explain(self, query: Any, id: Any) -> Explanation:
         """What each term of a query adds to a document's score.
 
         The parts, added up from left to right, and then the constant, are the score bit for bit.
-        Terms that are in no document are left out.
+        Terms that are in no document are left out. Of a query object the positive terms are the
+        parts, in the order in which it names them; a prefix, a fuzzy term or an AnyOf is one part
+        (``"par*"``, ``"word~2"``, ``"a | b"``), and whether the document matches as a whole does
+        not matter.
 
         Raises
         ------
         KeyError
             There is no document of this id.
+        TypeError
+            An id of another kind than the index's.
 
         Examples
         --------
@@ -49,10 +62,16 @@ class Explaining(Editing):
         >>> [why.matched for why in index.explain_many("green apple pear", hits.ids)]
         [['green', 'pear'], ['apple']]
         """
-        values = list(ids)
+        values = known_ids(ids, self._layout.kind)
         state, searcher = self._view
         slots = _known_slots(state.find(values), values)
-        return searcher.explain(query, slots, values, searcher.scorer())
+        if not isinstance(query, Query):
+            return searcher.explain(query, slots, values, searcher.scorer())
+        unique, back = np.unique(slots, return_inverse=True)
+        node = self._planner(state).plan(query)
+        found, named = searcher.scorer().query_parts(node, unique)
+        terms = [(_name(one), weight, df, idf) for one, weight, df, idf in named]
+        return explained(found, terms, zip(values, back.tolist(), strict=True))
 
     def score_of(self, query: Any, ids: Iterable[Any]) -> Float64Array:
         """The scores of chosen documents, in their order: what :meth:`scores` has for them.
@@ -66,10 +85,14 @@ class Explaining(Editing):
         >>> index.score_of("one", [9, 7]).tolist()
         [0.0, 0.693147...]
         """
-        values = list(ids)
+        values = known_ids(ids, self._layout.kind)
         state, searcher = self._view
         slots = _known_slots(state.find(values), values)
-        return searcher.scores_of(query, slots, searcher.scorer())
+        if not isinstance(query, Query):
+            return searcher.scores_of(query, slots, searcher.scorer())
+        unique, back = np.unique(slots, return_inverse=True)
+        node = self._planner(state).plan(query)
+        return searcher.scorer().query_parts(node, unique)[0][0][back]
 
     def term_stats(self, token: Any) -> TermStats:
         """How many documents hold a token (or token id), and its idf by the index's formula.
@@ -94,7 +117,20 @@ class Explaining(Editing):
                     f"{', '.join(map(repr, names)) or 'none'}"
                 )
         own = self._formula.field_weights
-        return [float(changed.get(name, weight)) for name, weight in zip(names, own, strict=True)]
+        return [
+            as_number(changed.get(name, weight), f"field_weights[{name!r}]")
+            for name, weight in zip(names, own, strict=True)
+        ]
+
+
+def _name(node: _core.QueryNode) -> Any:
+    """How an explanation calls a part of a query object."""
+    if node.kind == "any_of":
+        return " | ".join(str(_name(child)) for child in node.children)
+    if node.id is not None:
+        return node.id
+    text = node.text.decode("utf-8", "surrogatepass")
+    return {"prefix": f"{text}*", "fuzzy": f"{text}~{node.edits}"}.get(node.kind, text)
 
 
 def _known_slots(slots: Int64Array, ids: list[Any]) -> Int64Array:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from . import _core
+from .arrays import as_number
 
 # k1, b and delta that the authors of each formula (or of the code it follows) set out with.
 _OWN: dict[str, tuple[float, float, float]] = {
@@ -71,9 +72,9 @@ class Formula:
         own = _OWN.get(name, _OTHERS)
         return cls(
             name,
-            own[0] if k1 is None else _number(k1, "k1"),
-            own[1] if b is None else _number(b, "b"),
-            own[2] if delta is None else _number(delta, "delta"),
+            own[0] if k1 is None else as_number(k1, "k1"),
+            own[1] if b is None else as_number(b, "b"),
+            own[2] if delta is None else as_number(delta, "delta"),
         ).checked()
 
     def with_(
@@ -90,10 +91,10 @@ class Formula:
             changes["name"] = name
         for key, value in (("k1", k1), ("b", b), ("delta", delta)):
             if value is not None:
-                changes[key] = _number(value, key)
+                changes[key] = as_number(value, key)
         if field_weights is not None:
             changes["field_weights"] = tuple(
-                _number(weight, "field_weights") for weight in field_weights
+                as_number(weight, "field_weights") for weight in field_weights
             )
         return replace(self, **changes) if changes else self
 
@@ -196,19 +197,12 @@ def field_formula(
         unknown = [name for name in b if name not in weights]
         if unknown:
             raise ValueError(f"b names the field {unknown[0]!r}, which the index does not have")
-        bs = [_number(b.get(name, 0.75), "b") for name in weights]
+        bs = [as_number(b.get(name, 0.75), "b") for name in weights]
     else:
-        bs = [_number(0.75 if b is None else b, "b")] * len(weights)
+        bs = [as_number(0.75 if b is None else b, "b")] * len(weights)
     return Formula(
         "bm25f",
-        _number(1.2 if k1 is None else k1, "k1"),
-        field_weights=tuple(_number(weight, "field_weights") for weight in weights.values()),
+        as_number(1.2 if k1 is None else k1, "k1"),
+        field_weights=tuple(as_number(weight, "field_weights") for weight in weights.values()),
         field_b=tuple(bs),
     ).checked()
-
-
-def _number(value: Any, name: str) -> float:
-    try:
-        return float(value)
-    except OverflowError:
-        raise ValueError(f"{name} must be a number that fits float64") from None

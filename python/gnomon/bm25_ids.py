@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _core
-from .results import Ids, Int64Array
+from .results import Ids, Int64Array, as_list
 from .storage import Directory
 
 Mask = npt.NDArray[np.bool_]
@@ -122,11 +122,28 @@ def checked_ids(ids: Iterable[Any], kind: str, n: int | None) -> list[Any]:
     """Ids as a list, of the index's kind, each once. Raises TypeError or ValueError."""
     if isinstance(ids, (str, bytes)):
         raise TypeError("ids is one text; pass a list of ids")
-    values = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
+    values = as_list(ids, n)
     checked = SegmentIds.of(values, len(values) if n is None else n)
     if values and (checked.kind == "str") != (kind == "str"):
         wanted = "str" if kind == "str" else "int"
         raise TypeError(
             f"ids[0] is a {type(values[0]).__name__}; the ids of this index are {wanted}"
         )
+    return values
+
+
+def known_ids(ids: Iterable[Any], kind: str) -> list[Any]:
+    """Ids to look up, which may repeat. Raises TypeError for those of another kind, KeyError."""
+    if isinstance(ids, (str, bytes)):
+        raise TypeError("ids is one text; pass a list of ids")
+    values = as_list(ids)
+    for place, value in enumerate(values):
+        whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+        if not (isinstance(value, str) if kind == "str" else whole):
+            wanted = "str" if kind == "str" else "int"
+            raise TypeError(
+                f"ids[{place}] is a {type(value).__name__}; the ids of this index are {wanted}"
+            )
+        if whole and not -(2**63) <= value < 2**63:
+            raise KeyError(f"there is no document {value!r} in the index")
     return values

@@ -151,10 +151,11 @@ class Saving(Editing):
             chosen = Analyzer.from_meta(recorded, chosen)
         return cls(state, layout, chosen, formula, session)
 
-    def _read_settings(self, meta: dict[str, Any]) -> None:
-        self._formula, recorded = _checked_meta(meta)
-        if recorded is not None:
-            self._analyzer = Analyzer.from_meta(recorded, self._analyzer)
+    def _settings_of(self, meta: dict[str, Any]) -> tuple[Formula, Analyzer | None]:
+        formula, recorded = _checked_meta(meta)
+        if recorded is None:
+            return formula, self._analyzer
+        return formula, Analyzer.from_meta(recorded, self._analyzer)
 
     def __enter__(self: _Index) -> _Index:
         return self

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _core
-from .arrays import as_count
+from .arrays import as_count, as_number
 from .bm25_formula import Formula
 from .results import Float64Array, Int64Array
 
@@ -133,8 +133,7 @@ class Searcher:
             raise TypeError(f"query is {type(query).__name__}; decode it first")
         if isinstance(query, Mapping):
             return self._weighted(list(query.items()))
-        is_list = isinstance(query, (list, tuple)) or not isinstance(query, Iterable)
-        tokens = query if is_list else list(query)
+        tokens = query if isinstance(query, (list, tuple)) else _listed(query)
         if tokens and isinstance(tokens[0], tuple):
             return self._weighted(tokens)
         return Query(self._tokens(tokens), None)
@@ -145,7 +144,7 @@ class Searcher:
             if not isinstance(pair, tuple) or len(pair) != 2:
                 raise TypeError(f"query[{place}] must be a (token, weight) pair like the others")
             tokens.append(pair[0])
-            weights.append(float(pair[1]))
+            weights.append(as_number(pair[1], f"the weight of query[{place}]"))
         return Query(self._tokens(tokens), weights)
 
     def _tokens(self, tokens: Sequence[Any]) -> Sequence[Any]:
@@ -204,7 +203,7 @@ class Searcher:
         """The scores of some slots, in their order; they may repeat."""
         tokens, weights = self.query(query)
         unique, back = np.unique(slots, return_inverse=True)
-        return scorer.parts(tokens, unique, weights)[0][back]
+        return scorer.parts(tokens, unique, weights)[0][0][back]
 
     def explain(
         self, query: Any, slots: Int64Array, ids: Sequence[Any], scorer: _core.Bm25Scorer
@@ -212,29 +211,48 @@ class Searcher:
         """An explanation for each slot; `ids` are the callers' names of them."""
         tokens, weights = self.query(query)
         unique, back = np.unique(slots, return_inverse=True)
-        scores, parts, frequencies, constant, places = scorer.parts(tokens, unique, weights)
+        found, places = scorer.parts(tokens, unique, weights)
         terms = []
         for place in places.tolist():
             df, idf = scorer.term(tokens[place]) or (0, 0.0)
             terms.append((tokens[place], 1.0 if weights is None else weights[place], df, idf))
-        return [
-            Explanation(
-                id_,
-                float(scores[row]),
-                [
-                    Part(token, weight, float(tf), df, idf, float(part))
-                    for (token, weight, df, idf), tf, part in zip(
-                        terms, frequencies[row], parts[row], strict=True
-                    )
-                ],
-                constant,
-            )
-            for id_, row in zip(ids, back.tolist(), strict=True)
-        ]
+        return explained(found, terms, zip(ids, back.tolist(), strict=True))
 
     def term_stats(self, token: Any) -> TermStats:
         """How many documents hold a token (or token id), and its idf by the index's own formula."""
         return TermStats(*(self._scorer.term(token) or (0, 0.0)))
+
+
+def explained(
+    found: tuple[Float64Array, Float64Array, Float64Array, float],
+    terms: Sequence[tuple[Any, float, int, float]],
+    rows: Iterable[tuple[Any, int]],
+) -> list[Explanation]:
+    """An explanation for each (id, row) of what the core found of (token, weight, df, idf)."""
+    scores, parts, frequencies, constant = found
+    return [
+        Explanation(
+            id_,
+            float(scores[row]),
+            [
+                Part(token, weight, float(tf), df, idf, float(part))
+                for (token, weight, df, idf), tf, part in zip(
+                    terms, frequencies[row], parts[row], strict=True
+                )
+            ],
+            constant,
+        )
+        for id_, row in rows
+    ]
+
+
+def _listed(query: Any) -> list[Any]:
+    if isinstance(query, Iterable):
+        return list(query)
+    raise TypeError(
+        f"query is a {type(query).__name__}; pass a text, tokens, token ids, a mapping from token "
+        "to weight, or a query object of gnomon.bm25_query"
+    )
 
 
 def as_once(repeats: str) -> bool:

@@ -70,10 +70,7 @@ class Session:
     def reopen(self) -> Directory | None:
         """The newest state, or None when it is the one that is known."""
         directory = Directory.open(self.path)
-        if directory.generation == self.generation:
-            return None
-        self.generation = directory.generation
-        return directory
+        return None if directory.generation == self.generation else directory
 
     def writer(self) -> DirectoryWriter:
         """A writer of the next generation, under the lock that is held."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Sized
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -56,7 +57,7 @@ class Ids:
             raise TypeError("ids is one text; pass a list of ids")
         if isinstance(ids, np.ndarray) and ids.ndim != 1:
             raise TypeError(f"ids must be a flat list of ids, got {ids.ndim} dimensions")
-        values = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
+        values = as_list(ids, n)
         if len(values) != n:
             raise ValueError(f"ids has {len(values)} entries but there are {n} documents")
         kind = str if values and isinstance(values[0], str) else int
@@ -139,6 +140,16 @@ class Ids:
                 raise _core.CorruptIndex(f"ids: {ints.shape[0]} integer ids for {n} documents")
             return cls(n, ints=ints)
         return cls(n, strings=StringTable(container, "ids", n))
+
+
+def as_list(ids: Iterable[Any], n: int | None = None) -> list[Any]:
+    """Ids as a list; of an iterator no more than one beyond n, so that an endless one ends."""
+    if isinstance(ids, np.ndarray):
+        values: list[Any] = ids.tolist()
+        return values
+    if n is None or isinstance(ids, Sized):
+        return list(ids)
+    return list(islice(ids, n + 1))
 
 
 class StringTable(Sequence[str]):
