@@ -81,6 +81,7 @@ IMPORTS = {
     "reference": {"gnomon"},
     "agent": {"jsonschema_rs", "rfc8785", "anyio", "tenacity", "gnomon"},
     "corpus": {"msgspec", "gnomon"},
+    "compat": {"numpy", "langchain_core", "gnomon"},  # the last for compat.langchain's base classes
     "": {"numpy", "gnomon"},
 }
 FRAMEWORKS = {"langchain_core", "langgraph", "pydantic_ai", "agents", "dbos", "mcp"}

@@ -32,6 +32,7 @@ a subclass's ``_calc_idf``  used                              TypeError: use ran
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from types import MappingProxyType
@@ -173,6 +174,12 @@ class BM25:
         order: list[int] = np.argsort(-scores, kind="stable")[:count].tolist()
         return order
 
+    def _documents(self) -> list[list[Hashable]]:
+        """The tokens of each document again."""
+        tokens, ids = self._tokens, self._ids.tolist()
+        ends = pairwise(self._offsets.tolist())
+        return [[tokens[place] for place in ids[first:last]] for first, last in ends]
+
     @property
     def doc_len(self) -> list[int]:
         """Tokens of each document."""
@@ -182,14 +189,7 @@ class BM25:
     @property
     def doc_freqs(self) -> list[dict[Hashable, int]]:
         """For each document how often each of its tokens stands in it; made anew at each access."""
-        tokens, ids, ends = self._tokens, self._ids.tolist(), self._offsets.tolist()
-        frequencies: list[dict[Hashable, int]] = []
-        for first, last in pairwise(ends):
-            counts: dict[Hashable, int] = {}
-            for place in ids[first:last]:
-                counts[tokens[place]] = counts.get(tokens[place], 0) + 1
-            frequencies.append(counts)
-        return frequencies
+        return [dict(Counter(document)) for document in self._documents()]
 
     @property
     def idf(self) -> Mapping[Hashable, float]:
