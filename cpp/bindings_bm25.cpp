@@ -207,9 +207,6 @@ void register_bm25(py::module_& module) {
             py::arg("doc"), py::arg("field") = 0)
         .def_property_readonly("has_vocabulary", &Bm25Index::has_vocabulary)
         .def("lookup", &lookup, py::arg("queries"))
-        .def(
-            "prepare", [](const Bm25Index& index, double k1, double b) { index.scoring({k1, b}); },
-            py::arg("k1"), py::arg("b"), py::call_guard<py::gil_scoped_release>())
         .def("write", &Bm25Index::write, py::arg("writer"), py::call_guard<py::gil_scoped_release>())
         .def_static(
             "open",

@@ -10,7 +10,6 @@ namespace gnomon {
 
 namespace {
 constexpr std::uint32_t kMost = std::numeric_limits<std::uint32_t>::max();
-constexpr double kMostK1 = 1e100;
 constexpr std::size_t kCountsBefore = 3;  // documents, terms, fields; then two for each field
 
 [[noreturn]] void fail_term(std::uint64_t term, const char* what) {
@@ -98,27 +97,6 @@ std::uint64_t Bm25Index::df(std::uint64_t term) const {
         std::inplace_merge(docs.begin(), docs.begin() + middle, docs.end());
     }
     return static_cast<std::uint64_t>(std::unique(docs.begin(), docs.end()) - docs.begin());
-}
-
-std::shared_ptr<const Bm25Scoring> Bm25Index::scoring(bm25::Params params) const {
-    // Beyond kMostK1 weight and norm may both overflow to infinity, and their quotient is no number.
-    if (!(params.k1 >= 0.0 && params.k1 <= kMostK1))
-        throw InvalidInput("k1 must lie between 0 and 1e100, got " + std::to_string(params.k1));
-    if (!(params.b >= 0.0 && params.b <= 1.0))
-        throw InvalidInput("b must lie between 0 and 1, got " + std::to_string(params.b));
-    const std::lock_guard<std::mutex> guard(scoring_lock_);
-    if (scoring_ != nullptr && scoring_->params.k1 == params.k1 && scoring_->params.b == params.b)
-        return scoring_;
-    const std::span<const std::uint32_t> all = lengths();
-    auto made = std::make_shared<Bm25Scoring>();
-    made->params = params;
-    made->k1_plus_1 = params.k1 + 1.0;
-    made->norms.resize(all.size());
-    const double avgdl = all.empty() ? 0.0 : bm25::average_length(n_tokens(), n_docs());
-    for (std::size_t doc = 0; doc < all.size(); ++doc)
-        made->norms[doc] = bm25::length_norm(params, static_cast<double>(all[doc]), avgdl);
-    scoring_ = made;
-    return made;
 }
 
 // A stored count that contradicts the lengths would bend every score through avgdl.

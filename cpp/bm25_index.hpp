@@ -14,7 +14,6 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -34,13 +33,6 @@ struct Postings {
     std::span<const std::uint32_t> wide;  // the frequencies of a wide term; empty for every other
 
     std::uint32_t tf(std::size_t i) const { return wide.empty() ? tfs[i] : wide[i]; }
-};
-
-// What k1 and b add to an index: one norm a document.
-struct Bm25Scoring {
-    bm25::Params params;
-    double k1_plus_1;
-    std::vector<double> norms;  // k1 * (1 - b + b * dl / max(avgdl, 1e-12))
 };
 
 // The arrays of one field. starts has one entry more than there are terms in the segment.
@@ -98,10 +90,6 @@ class Bm25Index {
     // All lengths of a field, checked: they add up to n_tokens. Throws CorruptIndex.
     std::span<const std::uint32_t> lengths(std::size_t field = 0) const;
 
-    // Norms of the first field for these parameters; the last ones asked for are kept. Thread safe.
-    // Throws InvalidInput unless 0 <= k1 <= 1e100 and 0 <= b <= 1.
-    std::shared_ptr<const Bm25Scoring> scoring(bm25::Params params) const;
-
     void write(ContainerWriter& writer) const;
     // The sections before those of the fields; totals are the tokens and postings of each field.
     static void write_head(ContainerWriter& writer, std::uint64_t n_docs, std::uint64_t n_terms,
@@ -119,9 +107,6 @@ class Bm25Index {
     std::vector<Bm25Field> fields_;
     std::optional<Vocabulary> vocabulary_;
     std::unique_ptr<std::atomic<bool>[]> checked_;  // by field, then term; null for an index in memory
-
-    mutable std::mutex scoring_lock_;
-    mutable std::shared_ptr<const Bm25Scoring> scoring_;
 };
 
 // The names that the segment's sections of a field start with.

@@ -37,6 +37,12 @@ class SegmentIds(Ids):
         """The ids at these positions."""
         return positions + self.first if self.kind == "position" else super().take(positions)
 
+    def one(self, position: int) -> Any:
+        """The id at a position: an int or a str."""
+        if self._strings is not None:
+            return self._strings[position]
+        return position + self.first if self._ints is None else int(self._ints[position])
+
     def values(self) -> Any:
         """All ids: an int64 array, or a list of str."""
         if self._strings is not None:

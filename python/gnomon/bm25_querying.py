@@ -231,7 +231,7 @@ class Querying:
                 "this index has no analyzer, so a text is not a query; pass tokens, for example "
                 "Phrase(['red', 'apple']), or build with analyzer="
             )
-        return self._analyzer.query_tokens(text)
+        return self._analyzer.tokens(text)
 
     def _as_query(self, query: Any) -> Query:
         """A query object from anything that search() takes."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,6 +18,7 @@ from .columns import ColumnBlock
 from .results import Float64Array, Int64Array
 
 Words = npt.NDArray[np.uint64]
+_FEW = 50  # hits
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,11 +83,14 @@ class State:
         self.core = _core.Bm25Snapshot([(segment.core, segment.dead) for segment in self.segments])
         sizes = [segment.core.n_docs for segment in self.segments]
         self.bases = np.cumsum([0, *sizes], dtype=np.int64)
+        self._bases: list[int] = self.bases.tolist()
 
     def ids_at(self, slots: Int64Array) -> Any:
         """The ids of documents: an int64 array, or a list of str."""
         if len(self.segments) == 1:
             return self.segments[0].ids.take(slots)
+        if slots.size <= _FEW:
+            return self._few_ids(slots)
         owners = np.searchsorted(self.bases, slots, side="right") - 1
         strings = any(segment.ids.kind == "str" for segment in self.segments)
         out = np.empty(slots.shape, dtype=object if strings else np.int64)
@@ -93,6 +98,15 @@ class State:
             here = owners == owner
             out[here] = self.segments[owner].ids.take(slots[here] - self.bases[owner])
         return out.tolist() if strings else out
+
+    def _few_ids(self, slots: Int64Array) -> Any:
+        """Without numpy's cost of a call, which is more than that of a few look-ups."""
+        bases, segments = self._bases, self.segments
+        ids = []
+        for slot in slots.tolist():
+            owner = bisect_right(bases, slot) - 1
+            ids.append(segments[owner].ids.one(slot - bases[owner]))
+        return ids if segments[0].ids.kind == "str" else np.array(ids, dtype=np.int64)
 
     def find(self, ids: Sequence[Any]) -> Int64Array:
         """The slot of each id, -1 where no document that is not deleted has it."""
