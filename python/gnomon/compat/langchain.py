@@ -40,6 +40,7 @@ from typing import Any
 from .. import _core
 from .._atomic import replacing
 from ..arrays import as_count, as_float32
+from ..dense import DenseIndex
 from ..mmr import mmr_vectors
 from .rank_bm25 import BM25Okapi
 
@@ -83,7 +84,7 @@ class _Store(dict[str, dict[str, Any]]):
     """Entries by id, and the searchable matrix of their vectors until one changes."""
 
     changes = 0
-    known: tuple[int, list[dict[str, Any]], _core.DenseIndex] | None = None
+    known: tuple[int, list[dict[str, Any]], DenseIndex] | None = None
 
     __setitem__ = _changing("__setitem__")
     __delitem__ = _changing("__delitem__")
@@ -97,7 +98,7 @@ class _Store(dict[str, dict[str, Any]]):
     def __reduce__(self) -> Any:
         return _Store, (dict(self),)
 
-    def snapshot(self) -> tuple[list[dict[str, Any]], _core.DenseIndex]:
+    def snapshot(self) -> tuple[list[dict[str, Any]], DenseIndex]:
         """The entries in order of insertion, and the index over their vectors."""
         changes = self.changes  # before the entries are read: another thread may add some
         known = self.known
@@ -160,12 +161,10 @@ class InMemoryVectorStore(_Original):
                 f"Number of columns must be the same: the query has shape {list(query.shape)}, "
                 f"the store's vectors [{index.dim}]"
             )
-        found, scores, _ = index.search(
-            query[None], min(wanted, len(entries)), "zero", "auto", 0, ""
-        )
+        found = index.search(query, min(wanted, len(entries)))
         return [
             (_document(entries[place]), score, entries[place]["vector"])
-            for place, score in zip(found[0].tolist(), scores[0].tolist(), strict=True)
+            for place, score in zip(found.ids.tolist(), found.scores.tolist(), strict=True)
         ]
 
     def max_marginal_relevance_search_by_vector(
@@ -411,9 +410,8 @@ def _document(entry: dict[str, Any]) -> Document:
     return Document(id=entry["id"], page_content=entry["text"], metadata=entry["metadata"])
 
 
-def _index(entries: Iterable[dict[str, Any]], screen: str) -> _core.DenseIndex:
-    rows = as_float32([entry["vector"] for entry in entries], "vectors")
-    return _core.DenseIndex(rows, "cosine", "zero", screen, 0)
+def _index(entries: Iterable[dict[str, Any]], screen: str) -> DenseIndex:
+    return DenseIndex.build([entry["vector"] for entry in entries], screen=screen)
 
 
 def _name_of(function: Callable[..., Any]) -> str:
