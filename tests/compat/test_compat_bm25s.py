@@ -314,3 +314,14 @@ def test_tokenizer_errors() -> None:
     for options in ({"splitter": 3}, {"stemmer": 3}):
         with pytest.raises(ValueError, match="must be"):
             ours.tokenization.Tokenizer(**options)
+
+
+def test_the_token_id_case(shared: Path) -> None:
+    """A recorded complaint: an id off by one lost one of two equal documents."""
+    lines = (shared / "cases" / "retrieval_cases.jsonl").read_text("utf-8").splitlines()
+    case = next(each for each in map(json.loads, lines) if each["id"] == "bm25-07")
+    index = ours.BM25()
+    index.index(ours.tokenize(case["input"]["docs"]))
+    found = index.retrieve(ours.tokenize([case["input"]["query"]]), k=2)
+    assert found.documents[0].tolist() == case["right"]["ranking"]
+    assert found.scores[0, 0] == found.scores[0, 1] > 0
