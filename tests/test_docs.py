@@ -12,6 +12,7 @@ import gnomon
 import pytest
 
 OPTIONS = doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL
+NEEDS = {"gnomon.compat.langchain": "langchain_core"}  # what an import needs beyond `test`
 NO_EXAMPLE = {"__version__"}  # data, not a thing to call
 MODULES = sorted(
     {"gnomon"}
@@ -28,6 +29,8 @@ def test_examples_in_docstrings_run(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)  # an example may write files
+    if name in NEEDS:
+        pytest.importorskip(NEEDS[name], reason=f"{NEEDS[name]} is not installed")
     module = importlib.import_module(name)
     result = doctest.testmod(module, optionflags=OPTIONS)
     assert result.failed == 0

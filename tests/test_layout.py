@@ -83,14 +83,16 @@ IMPORTS = {
     "reference": {"gnomon"},
     "agent": {"jsonschema_rs", "rfc8785", "anyio", "tenacity", "gnomon"},
     "corpus": {"msgspec", "gnomon"},
+    "compat": {"numpy", "langchain_core", "gnomon"},  # the last for compat.langchain's base classes
     "": {"numpy", "gnomon"},
 }
 FRAMEWORKS = {"langchain_core", "langgraph", "pydantic_ai", "agents", "dbos", "mcp"}
 ANN_LIBRARIES = {"faiss", "hnswlib", "usearch"}  # `gnomon recall --index` runs them
 CORPUS_PARSERS = {"pyromark", "tree_sitter"}  # each where its format is read
+PEERS = {"bm25s", "sentence_transformers"}  # gnomon.compat falls back to them
 LAZY = {
     *("torch", "rich", "Stemmer", "pyarrow", "psycopg", "psycopg_pool", "opentelemetry", "h5py"),
-    *("matplotlib", *FRAMEWORKS, *ANN_LIBRARIES, *CORPUS_PARSERS),
+    *("matplotlib", *FRAMEWORKS, *ANN_LIBRARIES, *CORPUS_PARSERS, *PEERS),
 }
 REFERENCE_READERS = {"cli_demo"}  # `gnomon demo` shows that both give the same bits
 
