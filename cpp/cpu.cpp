@@ -7,11 +7,11 @@
 namespace gnomon {
 namespace {
 
-#define GNOMON_TABLE(level)                                                                                  \
-    Kernels {                                                                                                \
-        #level, level::bm25_add, level::bm25_select, level::bm25_row, level::bm25_pick, level::bm25_bound,   \
-            level::bm25_blocks, level::dense_dot, level::dense_l2, level::dense_square, level::dense_screen, \
-            level::mmr_step                                                                                  \
+#define GNOMON_TABLE(level)                                                                                \
+    Kernels {                                                                                              \
+        #level, level::bm25_add, level::bm25_select, level::bm25_row, level::bm25_pick, level::bm25_find,  \
+            level::bm25_bound, level::bm25_blocks, level::dense_dot, level::dense_l2, level::dense_square, \
+            level::dense_screen, level::mmr_step                                                           \
     }
 
 struct Level {

@@ -3,11 +3,14 @@
 // threshold() is the score that a new candidate has to reach: an equal score may still win by position.
 #pragma once
 #include <algorithm>
+#include <bit>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <vector>
 
 #include "order.hpp"
+#include "radix.hpp"
 
 namespace gnomon {
 
@@ -29,8 +32,12 @@ class TopK {
 
     // Best first. The collection is empty afterwards.
     std::vector<Hit> take() {
-        cut();
-        std::sort(hits_.begin(), hits_.end(), kBetter);
+        if (hits_.size() >= kRadixLeast) {
+            sort_many();
+        } else {
+            cut();
+            std::sort(hits_.begin(), hits_.end(), kBetter);
+        }
         threshold_ = kNone;
         return std::move(hits_);
     }
@@ -48,6 +55,25 @@ class TopK {
   private:
     // As a lambda it is inlined; through a pointer to better() sorting takes twice as long.
     static constexpr auto kBetter = [](const Hit& a, const Hit& b) { return better(a, b); };
+    // The upper half of a score in falling order; -0.0 is 0.0 there too.
+    static std::uint32_t rank(const Hit& hit) {
+        const auto bits = std::bit_cast<std::uint64_t>(hit.score + 0.0);
+        const auto upper = static_cast<std::uint32_t>(bits >> 32);
+        return (upper & 0x80000000U) != 0 ? upper : ~(upper | 0x80000000U);
+    }
+
+    // By the upper halves, then each run of equal ones by comparisons.
+    void sort_many() {
+        radix_sort(hits_, rank);
+        for (auto first = hits_.begin(); first != hits_.end();) {
+            auto last = first + 1;
+            while (last != hits_.end() && rank(*last) == rank(*first)) ++last;
+            if (last - first > 1) std::sort(first, last, kBetter);
+            first = last;
+        }
+        if (hits_.size() > k_) hits_.resize(k_);
+    }
+
     static constexpr double kNone = -std::numeric_limits<double>::infinity();
 
     std::size_t k_;
