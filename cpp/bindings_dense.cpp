@@ -5,6 +5,9 @@
 #include <pybind11/stl.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
 
 #include "bindings.hpp"
 #include "dense_index.hpp"
@@ -19,6 +22,7 @@ namespace {
 
 using F32Array = py::array_t<float, py::array::c_style>;
 using F64Array = py::array_t<double, py::array::c_style>;
+using U64Array = py::array_t<std::uint64_t, py::array::c_style>;
 
 Matrix matrix_of(const F32Array& array, const char* what) {
     if (array.ndim() != 2) throw InvalidInput(std::string(what) + " must be a matrix [rows, dimensions]");
@@ -61,7 +65,7 @@ py::tuple top_k(const F32Array& vectors, const F32Array& queries, std::string_vi
         const std::vector<double> squares =
             checked_squares(rows, "documents", metric, zero, threads, kernels);
         const std::vector<double> own = checked_squares(wanted, "query", metric, zero, threads, kernels);
-        results = dense_top_k(rows, squares.data(), wanted, own.data(), metric, k, threads, kernels);
+        results = dense_top_k(rows, squares.data(), wanted, own.data(), metric, {k}, threads, kernels);
     }
     return to_arrays(results, std::min(k, rows.rows));
 }
@@ -84,26 +88,75 @@ std::shared_ptr<DenseIndex> make_index(const F32Array& vectors, std::string_view
     return std::make_shared<DenseIndex>(column, rows.rows, rows.dim, known, zero, use, threads, kernels);
 }
 
-// (positions, scores, what the search did)
-py::tuple search(const DenseIndex& index, const F32Array& queries, std::size_t k, std::string_view on_zero,
-                 std::string_view screen, std::size_t threads, std::string_view level) {
-    const Matrix wanted = matrix_of(queries, "queries");
-    const OnZero zero = on_zero_named(on_zero);
-    const ScreenUse use = screen_use_named(screen);
-    DenseStats stats;
-    const Kernels& kernels = kernels_named(level);
-    std::vector<std::vector<Hit>> results;
-    {
-        const py::gil_scoped_release release;
-        results = index.search(wanted, k, zero, use, threads, kernels, stats);
-    }
-    const py::tuple arrays = to_arrays(results, std::min(k, index.matrix().rows));
+// The bitmap of the wanted rows, if one is given: a bit for each row, in whole words.
+const std::uint64_t* allowed_rows(const std::optional<U64Array>& allowed, std::size_t rows) {
+    if (!allowed) return nullptr;
+    if (allowed->ndim() != 1 || static_cast<std::size_t>(allowed->size()) != (rows + 63) / 64)
+        throw InvalidInput("allowed must hold " + std::to_string((rows + 63) / 64) +
+                           " words, one bit for each of " + std::to_string(rows) + " rows");
+    return allowed->data();
+}
+
+py::dict stats_dict(const DenseStats& stats) {
     py::dict did;
     did["screened"] = stats.screened;
     did["candidates"] = stats.candidates;
     did["settled"] = stats.settled;
     did["plain"] = stats.plain;
-    return py::make_tuple(arrays[0], arrays[1], did);
+    did["heads"] = stats.heads;
+    did["slack"] = stats.slack;
+    return did;
+}
+
+// (positions int64, scores float64, hits of each query int64, what the search did): one query after the
+// other.
+py::tuple search(const DenseIndex& index, const F32Array& queries, std::size_t k, std::string_view on_zero,
+                 std::string_view screen, std::size_t threads, std::string_view level, double min_score,
+                 const std::optional<U64Array>& allowed) {
+    const Matrix rows = matrix_of(queries, "queries");
+    const OnZero zero = on_zero_named(on_zero);
+    const ScreenUse use = screen_use_named(screen);
+    if (std::isnan(min_score)) throw InvalidInput("min_score must be a number, got NaN");
+    const DenseWanted wanted{k, min_score, allowed_rows(allowed, index.matrix().rows)};
+    DenseStats stats;
+    const Kernels& kernels = kernels_named(level);
+    std::vector<std::vector<Hit>> results;
+    {
+        const py::gil_scoped_release release;
+        results = index.search(rows, wanted, zero, use, threads, kernels, stats);
+    }
+    std::size_t total = 0;
+    for (const std::vector<Hit>& hits : results) total += hits.size();
+    py::array_t<std::int64_t> positions(static_cast<py::ssize_t>(total));
+    F64Array scores(static_cast<py::ssize_t>(total));
+    py::array_t<std::int64_t> counts(static_cast<py::ssize_t>(results.size()));
+    std::int64_t* position = positions.mutable_data();
+    double* score = scores.mutable_data();
+    std::int64_t* count = counts.mutable_data();
+    for (const std::vector<Hit>& hits : results) {
+        *count++ = static_cast<std::int64_t>(hits.size());
+        for (const Hit& hit : hits) {
+            *position++ = hit.position;
+            *score++ = hit.score;
+        }
+    }
+    return py::make_tuple(positions, scores, counts, stats_dict(stats));
+}
+
+// The vectors themselves, not writable; the array keeps the index alive. A file's are checked first.
+py::array vectors_of(const std::shared_ptr<DenseIndex>& index) {
+    {
+        const py::gil_scoped_release release;
+        index->ensure_vectors();
+    }
+    const Matrix rows = index->matrix();
+    const py::capsule owner(new std::shared_ptr<DenseIndex>(index),
+                            [](void* pointer) { delete static_cast<std::shared_ptr<DenseIndex>*>(pointer); });
+    py::array array(py::dtype::of<float>(),
+                    {static_cast<py::ssize_t>(rows.rows), static_cast<py::ssize_t>(rows.dim)}, {}, rows.data,
+                    owner);
+    array.attr("flags").attr("writeable") = false;
+    return array;
 }
 
 py::array_t<std::int64_t> select(const F64Array& relevance, const F64Array& similarity, std::size_t limit,
@@ -198,10 +251,13 @@ void register_dense(py::module_& module) {
         .def_property_readonly("n_rows", [](const DenseIndex& index) { return index.matrix().rows; })
         .def_property_readonly("dim", [](const DenseIndex& index) { return index.matrix().dim; })
         .def_property_readonly("screen_bytes", &DenseIndex::screen_bytes)
+        .def_property_readonly("head_dims", &DenseIndex::head_dims)
         .def_property_readonly(
             "metric", [](const DenseIndex& index) { return std::string(metric_name(index.metric())); })
         .def("search", &search, py::arg("queries"), py::arg("k"), py::arg("on_zero") = "zero",
-             py::arg("screen") = "auto", py::arg("threads") = 0, py::arg("level") = "")
+             py::arg("screen") = "auto", py::arg("threads") = 0, py::arg("level") = "",
+             py::arg("min_score") = -std::numeric_limits<double>::infinity(), py::arg("allowed") = py::none())
+        .def_property_readonly("vectors", &vectors_of)
         .def("write", &DenseIndex::write, py::arg("writer"), py::call_guard<py::gil_scoped_release>())
         .def_static(
             "open",

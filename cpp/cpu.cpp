@@ -2,17 +2,53 @@
 
 #include <cstdlib>
 
+#ifdef GNOMON_HAVE_AVX512AMX
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
+#if defined(GNOMON_HAVE_NEON) && defined(__linux__)
+#include <sys/auxv.h>
+#endif
+
 #include "error.hpp"
 
 namespace gnomon {
 namespace {
 
-#define GNOMON_TABLE(level)                                                                                \
-    Kernels {                                                                                              \
-        #level, level::bm25_add, level::bm25_select, level::bm25_row, level::bm25_pick, level::bm25_find,  \
-            level::bm25_bound, level::bm25_blocks, level::dense_dot, level::dense_l2, level::dense_square, \
-            level::dense_screen, level::mmr_step                                                           \
+#define GNOMON_TABLE(level)                                                                                  \
+    Kernels {                                                                                                \
+        #level, level::tile_queries, level::bm25_add, level::bm25_select, level::bm25_row, level::bm25_pick, \
+            level::bm25_find, level::bm25_bound, level::bm25_blocks, level::dense_dot, level::dense_l2,      \
+            level::dense_square, level::dense_dot_tile, level::dense_l2_tile, level::dense_screen,           \
+            level::screen_limits, level::screen_take, level::screen_code, level::screen_greatest,            \
+            level::mmr_step                                                                                  \
     }
+
+#ifdef GNOMON_HAVE_AVX512AMX
+// AMX with 8-bit integers, by cpuid (GCC 12 has no name for it), and the kernel's leave to use its registers:
+// Linux makes room for their 8 KiB in a thread's state only for a process that asked.
+bool amx_granted() {
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return false;
+    constexpr unsigned kTile = 1u << 24, kInt8 = 1u << 25;
+    if ((d & kTile) == 0 || (d & kInt8) == 0) return false;
+    constexpr long kRequest = 0x1023;  // ARCH_REQ_XCOMP_PERM
+    constexpr long kTileData = 18;     // XFEATURE_XTILEDATA
+    return syscall(SYS_arch_prctl, kRequest, kTileData) == 0;
+}
+#endif
+
+#ifdef GNOMON_HAVE_NEON
+bool has_dot_product() {
+#ifdef __linux__
+    return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
+#else
+    return true;  // every Apple silicon
+#endif
+}
+#endif
 
 struct Level {
     Kernels kernels;
@@ -32,6 +68,12 @@ const std::vector<Level>& all_levels() {
 #ifdef GNOMON_HAVE_AVX512VNNI
         {GNOMON_TABLE(avx512vnni),
          __builtin_cpu_supports("x86-64-v4") && __builtin_cpu_supports("avx512vnni")},
+#endif
+#ifdef GNOMON_HAVE_AVX512AMX
+        {GNOMON_TABLE(avx512amx), __builtin_cpu_supports("x86-64-v4") && amx_granted()},
+#endif
+#ifdef GNOMON_HAVE_NEON
+        {GNOMON_TABLE(neon), has_dot_product()},
 #endif
     };
     return levels;

@@ -1,6 +1,7 @@
 #include "dense.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <string>
 
@@ -18,22 +19,93 @@ constexpr std::size_t kHitBytes = std::size_t{256} << 20;  // for the hits of on
 
 std::size_t chunks_of(std::size_t rows) { return (rows + kChunk - 1) / kChunk; }
 
-// One chunk of rows against a group of queries; hits go to this worker's collections.
-void scan_chunk(Matrix rows, const double* squares, const double* queries, const double* query_squares,
-                std::size_t n_queries, Metric metric, std::size_t first, const Kernels& kernels, TopK* best) {
-    DenseDot* const kernel = metric == Metric::l2 ? kernels.dense_l2 : kernels.dense_dot;
-    const std::size_t last = std::min(first + kChunk, rows.rows);
-    double scores[kBlock];
-    for (std::size_t row = first; row < last; row += kBlock) {
-        const std::size_t n = std::min(kBlock, last - row);
-        for (std::size_t q = 0; q < n_queries; ++q) {
-            kernel(queries + q * rows.dim, rows.data + row * rows.dim, nullptr, n, rows.dim, rows.dim,
-                   scores);
-            finish_scores(metric, query_squares[q], squares + row, n, scores);
-            for (std::size_t i = 0; i < n; ++i)
-                if (scores[i] >= best[q].threshold())
-                    best[q].push({scores[i], static_cast<std::uint32_t>(row + i)});
+// Rows of one block that are wanted: ids when they are not all.
+struct Block {
+    std::size_t first;
+    std::size_t n;  // scores of each query
+    bool whole;
+    std::uint32_t ids[kBlock];
+};
+
+Block block_of(const DenseWanted& wanted, std::size_t first, std::size_t last, std::size_t rows) {
+    Block block{first, 0, wanted.allowed == nullptr, {}};
+    if (block.whole) {
+        block.n = last - first;
+        return block;
+    }
+    for (std::size_t panel = first / 64; panel * 64 < last; ++panel)
+        for (std::uint64_t word = wanted.word(panel, rows); word != 0; word &= word - 1)
+            block.ids[block.n++] =
+                static_cast<std::uint32_t>(panel * 64) + static_cast<std::uint32_t>(std::countr_zero(word));
+    block.whole = block.n == last - first;
+    return block;
+}
+
+// A group of queries that shares passes over the rows.
+struct Group {
+    Matrix rows;
+    const double* squares;
+    std::vector<double> queries;
+    const double* query_squares;
+    std::size_t n;
+    Metric metric;
+    const Kernels& kernels;
+};
+
+void score_block(const Group& group, const Block& block, double* scores) {
+    const std::size_t dim = group.rows.dim;
+    const bool l2 = group.metric == Metric::l2;
+    if (block.whole) {
+        DenseTile* const tile = l2 ? group.kernels.dense_l2_tile : group.kernels.dense_dot_tile;
+        tile(group.queries.data(), group.n, group.rows.data + block.first * dim, block.n, dim, scores,
+             kBlock);
+        return;
+    }
+    DenseDot* const dot = l2 ? group.kernels.dense_l2 : group.kernels.dense_dot;
+    for (std::size_t q = 0; q < group.n; ++q)
+        dot(group.queries.data() + q * dim, group.rows.data, block.ids, block.n, dim, dim,
+            scores + q * kBlock);
+}
+
+// Dots to scores, and those that reach the threshold to the query's collection. A cosine takes a root and a
+// division; a dot that is below the threshold by more than their rounding (some 2^-52, here 1e-12) needs
+// neither. What is no number passes every comparison and is found.
+void keep_scores(const Group& group, const Block& block, std::size_t q, const double* squares,
+                 const double* roots, double* scores, TopK& best) {
+    const bool cosine = group.metric == Metric::cosine;
+    if (!cosine) finish_scores(group.metric, 0.0, nullptr, block.n, scores);
+    const double root = std::sqrt(group.query_squares[q]);
+    double bar = best.threshold() * root;
+    bar -= std::fabs(bar) * 1e-12;
+    for (std::size_t i = 0; i < block.n; ++i) {
+        if (scores[i] < (cosine ? bar * roots[i] : best.threshold())) continue;
+        double score = scores[i];
+        if (cosine) finish_scores(group.metric, group.query_squares[q], squares + i, 1, &score);
+        if (score != score) throw_not_a_number();
+        best.push({score, block.whole ? static_cast<std::uint32_t>(block.first + i) : block.ids[i]});
+        if (cosine) {
+            bar = best.threshold() * root;
+            bar -= std::fabs(bar) * 1e-12;
         }
+    }
+}
+
+// One chunk of rows against a group of queries; hits go to this worker's collections.
+void scan_chunk(const Group& group, const DenseWanted& wanted, std::size_t first, TopK* best) {
+    const std::size_t last = std::min(first + kChunk, group.rows.rows);
+    std::vector<double> scores(kBlock * group.n);
+    double squares[kBlock];
+    double roots[kBlock];
+    for (std::size_t row = first; row < last; row += kBlock) {
+        const Block block = block_of(wanted, row, std::min(row + kBlock, last), group.rows.rows);
+        if (block.n == 0) continue;
+        score_block(group, block, scores.data());
+        for (std::size_t i = 0; i < block.n; ++i) {
+            squares[i] = group.squares[block.whole ? row + i : block.ids[i]];
+            roots[i] = std::sqrt(squares[i]);
+        }
+        for (std::size_t q = 0; q < group.n; ++q)
+            keep_scores(group, block, q, squares, roots, scores.data() + q * kBlock, best[q]);
     }
 }
 
@@ -52,11 +124,10 @@ void finish_scores(Metric metric, double query_square, const double* squares, st
     }
 }
 
-void require_hits(const std::vector<Hit>& hits, std::size_t k) {
-    if (hits.size() != k)
-        throw CorruptIndex(
-            "dense: a score is not a number: the vectors are damaged, or were written to during the search; "
-            "build the index again");
+void throw_not_a_number() {
+    throw CorruptIndex(
+        "dense: a score is not a number: the vectors are damaged, or were written to during the search; "
+        "build the index again");
 }
 
 std::vector<double> squares_of(Matrix matrix, std::size_t threads, const Kernels& kernels) {
@@ -100,32 +171,34 @@ std::vector<double> checked_squares(Matrix matrix, const char* what, Metric metr
 }
 
 std::vector<std::vector<Hit>> dense_top_k(Matrix rows, const double* squares, Matrix queries,
-                                          const double* query_squares, Metric metric, std::size_t k,
-                                          std::size_t threads, const Kernels& kernels) {
+                                          const double* query_squares, Metric metric,
+                                          const DenseWanted& wanted, std::size_t threads,
+                                          const Kernels& kernels) {
     if (rows.dim != queries.dim)
         throw InvalidInput("queries have " + std::to_string(queries.dim) +
                            " dimensions but the vectors have " + std::to_string(rows.dim));
-    k = std::min(k, rows.rows);
+    const std::size_t k = std::min(wanted.k, rows.rows);
     std::vector<std::vector<Hit>> results(queries.rows);
     const std::size_t chunks = chunks_of(rows.rows);
     if (k == 0 || chunks == 0) return results;
     const std::size_t workers = std::min(thread_count(threads), chunks);
     const std::size_t affordable = std::max<std::size_t>(1, kHitBytes / (2 * k * sizeof(Hit) * workers));
-    const std::size_t group = std::min({kQueryGroup, affordable, queries.rows});
-    std::vector<double> wide(group * queries.dim);
-    for (std::size_t first = 0; first < queries.rows; first += group) {
-        const std::size_t n = std::min(group, queries.rows - first);
-        std::copy_n(queries.data + first * queries.dim, n * queries.dim, wide.begin());
-        std::vector<std::vector<TopK>> best(workers, std::vector<TopK>(n, TopK(k)));
+    const std::size_t most = std::min({kQueryGroup, affordable, queries.rows});
+    for (std::size_t first = 0; first < queries.rows; first += most) {
+        const std::size_t n = std::min(most, queries.rows - first);
+        const float* const part = queries.data + first * queries.dim;
+        const Group group{rows,   squares, {part, part + n * queries.dim}, query_squares + first, n,
+                          metric, kernels};
+        TopK none(k);
+        none.raise(wanted.min_score);
+        std::vector<std::vector<TopK>> best(workers, std::vector<TopK>(n, none));
         parallel_for(workers, chunks, [&](std::size_t worker, std::size_t chunk) {
-            scan_chunk(rows, squares, wide.data(), query_squares + first, n, metric, chunk * kChunk, kernels,
-                       best[worker].data());
+            scan_chunk(group, wanted, chunk * kChunk, best[worker].data());
         });
-        for (std::size_t q = 0; q < n; ++q) {
+        parallel_for(workers, n, [&](std::size_t, std::size_t q) {
             for (std::size_t worker = 1; worker < workers; ++worker) best[0][q].merge(best[worker][q]);
             results[first + q] = best[0][q].take();
-            require_hits(results[first + q], k);
-        }
+        });
     }
     return results;
 }

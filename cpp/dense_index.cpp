@@ -9,26 +9,35 @@ namespace gnomon {
 
 ScreenUse screen_use_named(std::string_view name) {
     if (name == "auto") return ScreenUse::automatic;
-    if (name == "int8") return ScreenUse::always;
+    if (name == "int8") return ScreenUse::whole;
+    if (name == "head") return ScreenUse::heads;
     if (name == "none") return ScreenUse::never;
-    throw InvalidInput("screen must be 'auto', 'int8' or 'none', got '" + std::string(name) + "'");
+    throw InvalidInput("screen must be 'auto', 'int8', 'head' or 'none', got '" + std::string(name) + "'");
 }
 
 DenseIndex::DenseIndex(Column<float> vectors, std::size_t rows, std::size_t dim, Metric metric,
                        OnZero on_zero, ScreenUse with_screen, std::size_t threads, const Kernels& kernels)
     : rows_(rows), dim_(dim), metric_(metric), vectors_(std::move(vectors)) {
     squares_ = Column<double>::of(checked_squares(matrix(), "vectors", metric, on_zero, threads, kernels));
-    const bool pays = DenseScreen::worthwhile(rows, dim);
-    if (with_screen == ScreenUse::always && !DenseScreen::possible(dim))
-        throw InvalidInput("screen 'int8' takes 1 to " + std::to_string(kScreenDims) + " dimensions, got " +
-                           std::to_string(dim) + "; use screen='none'");
-    if (with_screen == ScreenUse::always || (with_screen == ScreenUse::automatic && pays))
-        screen_ = DenseScreen::build(matrix(), squares_.data(), metric, threads);
+    build_screen(with_screen, threads, kernels);
     checked_.store(true, std::memory_order_release);
 }
 
-std::vector<std::vector<Hit>> DenseIndex::search(Matrix queries, std::size_t k, OnZero on_zero, ScreenUse use,
-                                                 std::size_t threads, const Kernels& kernels,
+void DenseIndex::build_screen(ScreenUse with_screen, std::size_t threads, const Kernels& kernels) {
+    const bool insist = with_screen == ScreenUse::whole || with_screen == ScreenUse::heads;
+    if (insist && !DenseScreen::possible(dim_))
+        throw InvalidInput("a screen takes 1 to " + std::to_string(kScreenDims) + " dimensions, got " +
+                           std::to_string(dim_) + "; use screen='none'");
+    if (!insist && (with_screen == ScreenUse::never || !DenseScreen::worthwhile(rows_, dim_))) return;
+    Rotation rotation;
+    if (with_screen != ScreenUse::whole)
+        rotation = choose_rotation(matrix(), squares_.data(), metric_, with_screen == ScreenUse::heads,
+                                   threads, kernels);
+    screen_ = DenseScreen::build(matrix(), squares_.data(), metric_, rotation, threads, kernels);
+}
+
+std::vector<std::vector<Hit>> DenseIndex::search(Matrix queries, const DenseWanted& wanted, OnZero on_zero,
+                                                 ScreenUse use, std::size_t threads, const Kernels& kernels,
                                                  DenseStats& stats) const {
     if (queries.dim != dim_)
         throw InvalidInput("queries have " + std::to_string(queries.dim) +
@@ -36,17 +45,28 @@ std::vector<std::vector<Hit>> DenseIndex::search(Matrix queries, std::size_t k, 
     check(threads, kernels);
     const std::vector<double> squares =
         checked_squares(queries, "queries", metric_, on_zero, threads, kernels);
-    if (use == ScreenUse::always && screen_.empty())
+    if (use == ScreenUse::whole && screen_.empty())
         throw InvalidInput(
             "screen 'int8' was asked for, but this index has none: it was built without one, is "
             "empty, or its vectors are too near the end of float32; use screen='auto'");
-    // Settling k rows and more costs as much as scanning eight times as many.
-    const bool screened = use == ScreenUse::always || (use == ScreenUse::automatic && k <= rows_ / 8);
-    if (screened && !screen_.empty())
-        return screened_top_k(matrix(), squares_.data(), screen_, queries, squares.data(), metric_, k,
-                              threads, kernels, stats);
+    if (use == ScreenUse::heads && (screen_.empty() || screen_.rotation().empty()))
+        throw InvalidInput(
+            "screen 'head' was asked for, but this index has none: heads are made for 128 to 1,024 "
+            "dimensions "
+            "when screen='head' is given to build(), or where 'auto' finds that they pay; use screen='auto'");
+    // Settling k rows and more costs as much as scanning some times as many, in batches that share a pass
+    // more.
+    const std::size_t share = queries.rows < kTileQueries ? 3 : 8;
+    const bool screened = use == ScreenUse::automatic ? wanted.k <= rows_ / share : use != ScreenUse::never;
+    if (screened && !screen_.empty()) {
+        const Heads heads = use == ScreenUse::heads   ? Heads::always
+                            : use == ScreenUse::whole ? Heads::never
+                                                      : Heads::automatic;
+        return screened_top_k(matrix(), squares_.data(), screen_, queries, squares.data(), metric_, wanted,
+                              heads, threads, kernels, stats);
+    }
     stats.plain += queries.rows;
-    return dense_top_k(matrix(), squares_.data(), queries, squares.data(), metric_, k, threads, kernels);
+    return dense_top_k(matrix(), squares_.data(), queries, squares.data(), metric_, wanted, threads, kernels);
 }
 
 // Squares that are not those of the vectors would bend cosines, and vectors that are not finite have no
@@ -104,7 +124,8 @@ std::shared_ptr<const DenseIndex> DenseIndex::open(const Container& container) {
 // The screen stands behind its checksums until then: coding the rows again takes as long as building it.
 void DenseIndex::verify() const {
     check(0, kernels_named("scalar"));
-    if (!screen_.empty() && !screen_.equals(DenseScreen::build(matrix(), squares_.data(), metric_, 0)))
+    if (!screen_.empty() && !screen_.equals(DenseScreen::build(matrix(), squares_.data(), metric_,
+                                                               screen_.rotation(), 0, default_kernels())))
         throw CorruptIndex("dense: the stored screen is not that of the vectors; build the index again");
 }
 

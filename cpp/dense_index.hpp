@@ -10,23 +10,27 @@
 
 namespace gnomon {
 
-// `automatic` uses the screen where it was built and k is small against the rows; the answers are equal.
-enum class ScreenUse { automatic, always, never };
+// `automatic` uses the screen where it was built and k is small against the rows, and heads where they pay;
+// `whole` reads whole codes and `heads` heads first; the answers are equal.
+enum class ScreenUse { automatic, whole, heads, never };
 
 // Throws InvalidInput listing the known names.
 ScreenUse screen_use_named(std::string_view name);
 
 class DenseIndex {
   public:
-    // with_screen: `automatic` builds one where it is worthwhile, `always` insists.
+    // with_screen: `automatic` builds one where it is worthwhile, with a rotation where that is; `whole`
+    // insists on one without, `heads` on one with a rotation.
     DenseIndex(Column<float> vectors, std::size_t rows, std::size_t dim, Metric metric, OnZero on_zero,
                ScreenUse with_screen, std::size_t threads, const Kernels& kernels);
 
     Matrix matrix() const { return {vectors_.data(), rows_, dim_}; }
+    void ensure_vectors() const { vectors_.ensure_all(); }
     Metric metric() const { return metric_; }
     std::size_t screen_bytes() const { return screen_.bytes(); }
-    std::vector<std::vector<Hit>> search(Matrix queries, std::size_t k, OnZero on_zero, ScreenUse use,
-                                         std::size_t threads, const Kernels& kernels,
+    std::size_t head_dims() const { return screen_.rotation().head; }
+    std::vector<std::vector<Hit>> search(Matrix queries, const DenseWanted& wanted, OnZero on_zero,
+                                         ScreenUse use, std::size_t threads, const Kernels& kernels,
                                          DenseStats& stats) const;
 
     void write(ContainerWriter& writer) const;
@@ -36,6 +40,7 @@ class DenseIndex {
 
   private:
     DenseIndex() = default;
+    void build_screen(ScreenUse with_screen, std::size_t threads, const Kernels& kernels);
     void check(std::size_t threads, const Kernels& kernels) const;
     std::size_t rows_ = 0;
     std::size_t dim_ = 0;

@@ -7,6 +7,10 @@
 #include <memory>
 #include <new>
 
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
+
 #include "error.hpp"
 #include "parallel.hpp"
 
@@ -30,15 +34,18 @@ double unit(Metric metric, double square) {
     return metric == Metric::cosine && square > 0.0 ? 1.0 / std::sqrt(square) : 1.0;
 }
 
-int code_of(double value, double inverse_scale) {
-    return static_cast<int>(std::lrint(std::clamp(value * inverse_scale, -127.0, 127.0)));
-}
-
 // On a border of 64 bytes, as sections of a file are: one load of the kernel then touches one cache line.
+// Large ones on huge pages, where the system has them: a scan then misses no address translation.
 std::shared_ptr<std::uint8_t> aligned_bytes(std::size_t n) {
-    constexpr std::align_val_t kLine{64};
-    return {static_cast<std::uint8_t*>(::operator new(std::max<std::size_t>(n, 1), kLine)),
-            [](std::uint8_t* bytes) { ::operator delete(bytes, kLine); }};
+    constexpr std::size_t kHuge = std::size_t{2} << 20;
+    const std::align_val_t border{n >= 2 * kHuge ? kHuge : 64};
+    const std::shared_ptr<std::uint8_t> bytes(
+        static_cast<std::uint8_t*>(::operator new(std::max<std::size_t>(n, 1), border)),
+        [border](std::uint8_t* first) { ::operator delete(first, border); });
+#ifdef MADV_HUGEPAGE
+    if (n >= 2 * kHuge) madvise(bytes.get(), n, MADV_HUGEPAGE);
+#endif
+    return bytes;
 }
 
 struct PanelBuffers {
@@ -46,45 +53,78 @@ struct PanelBuffers {
     float* scale;
     float* residuals;
     float* bounds;
+    float* tails;  // null without a rotation
+    float* greatest_tail;
 };
 
-void code_panel(Matrix rows, const double* squares, Metric metric, std::size_t first, std::size_t steps,
-                PanelBuffers out) {
-    const std::size_t n = std::min(kPanelRows, rows.rows - first);
-    double greatest = 0.0;
-    for (std::size_t r = 0; r < n; ++r) {
-        const float* row = rows.data + (first + r) * rows.dim;
-        float most = 0.0F;
-        for (std::size_t d = 0; d < rows.dim; ++d) most = std::max(most, std::fabs(row[d]));
-        greatest = std::max(greatest, static_cast<double>(most) * unit(metric, squares[first + r]));
+// What is coded: values times factor, the rotated ones where there is a rotation.
+struct Coding {
+    const float* values;
+    std::size_t dim;
+    std::size_t head;  // dims; those behind it have the scale / 2^tail_shift
+    int tail_shift;
+
+    double greatest(std::size_t row, const Kernels& kernels) const {
+        const float* const first = values + row * dim;
+        const double head_most = static_cast<double>(kernels.screen_greatest(first, head));
+        const double tail_most = static_cast<double>(kernels.screen_greatest(first + head, dim - head));
+        return std::max(head_most, std::ldexp(tail_most, tail_shift));
     }
-    // A float scale, so that the stored one is the one that was used; never zero or subnormal.
+    // The sum of squared errors.
+    double code(std::size_t row, double factor, double scale, std::int8_t* codes,
+                const Kernels& kernels) const {
+        const float* const first = values + row * dim;
+        const double tail_scale = std::ldexp(scale, -tail_shift);
+        return kernels.screen_code(first, head, factor, scale, 1.0 / scale, codes) +
+               kernels.screen_code(first + head, dim - head, factor, tail_scale, 1.0 / tail_scale,
+                                   codes + head);
+    }
+    double tail_norm(std::size_t row, const Kernels& kernels) const {
+        double square = 0.0;
+        kernels.dense_square(values + row * dim + head, 1, dim - head, dim - head, &square);
+        return norm_above(square);
+    }
+};
+
+// Codes d, d + 1, d + 2, d + 3 of a row lie together, those of the panel's next row behind them.
+void scatter(const std::int8_t* codes, std::size_t steps, std::size_t row, std::uint8_t* panel) {
+    for (std::size_t s = 0; s < steps; ++s) {
+        std::uint32_t word;
+        std::memcpy(&word, codes + s * 4, 4);
+        word ^= 0x80808080u;  // + 128 in each byte
+        std::memcpy(panel + (s * kPanelRows + row) * 4, &word, 4);
+    }
+}
+
+void code_panel(const Coding& coding, const double* squares, const double* factors, Metric metric,
+                std::size_t n, std::size_t steps, const Kernels& kernels, PanelBuffers out) {
+    double greatest = 0.0;
+    for (std::size_t r = 0; r < n; ++r)
+        greatest = std::max(greatest, coding.greatest(r, kernels) * factors[r]);
+    // A float scale, so that the stored one is the one that was used; its tail's is never subnormal either.
     const float scale = std::max(rounded_up(greatest / 127.0), std::numeric_limits<float>::min());
-    const double inverse = 1.0 / static_cast<double>(scale);
     std::memset(out.codes, 128, steps * kPanelRows * 4);
+    std::vector<std::int8_t> codes(steps * 4, 0);
     double worst = 0.0;
     double norm = 0.0;
+    double tail = 0.0;
     double least = std::numeric_limits<double>::infinity();
     for (std::size_t r = 0; r < n; ++r) {
-        const float* row = rows.data + (first + r) * rows.dim;
-        const double factor = unit(metric, squares[first + r]);
-        double error = 0.0;
-        for (std::size_t d = 0; d < rows.dim; ++d) {
-            const double y = static_cast<double>(row[d]) * factor;
-            const int code = code_of(y, inverse);
-            const double rest = y - static_cast<double>(scale) * code;
-            error += rest * rest;
-            out.codes[((d / 4) * kPanelRows + r) * 4 + d % 4] = static_cast<std::uint8_t>(code + 128);
-        }
+        const double error = coding.code(r, factors[r], static_cast<double>(scale), codes.data(), kernels);
+        scatter(codes.data(), steps, r, out.codes);
         out.residuals[r] = rounded_up(norm_above(error));
         worst = std::max(worst, static_cast<double>(out.residuals[r]));
-        norm = std::max(norm, metric == Metric::cosine ? 1.0 : norm_above(squares[first + r]));
-        least = std::min(least, squares[first + r]);
+        norm = std::max(norm, metric == Metric::cosine ? 1.0 : norm_above(squares[r]));
+        least = std::min(least, squares[r]);
+        if (out.tails == nullptr) continue;
+        out.tails[r] = rounded_up(coding.tail_norm(r, kernels) * factors[r]);
+        tail = std::max(tail, static_cast<double>(out.tails[r]));
     }
     *out.scale = scale;
     out.bounds[0] = rounded_up(worst);
     out.bounds[1] = rounded_up(norm);
     out.bounds[2] = rounded_down(least);
+    if (out.tails != nullptr) *out.greatest_tail = rounded_up(tail);
 }
 
 }  // namespace
@@ -93,41 +133,68 @@ bool DenseScreen::worthwhile(std::size_t rows, std::size_t dim) {
     return rows >= 512 && dim >= 16 && possible(dim);
 }
 
-DenseScreen DenseScreen::build(Matrix rows, const double* squares, Metric metric, std::size_t threads) {
+DenseScreen DenseScreen::build(Matrix rows, const double* squares, Metric metric, const Rotation& rotation,
+                               std::size_t threads, const Kernels& kernels) {
     DenseScreen screen;
     screen.steps_ = (rows.dim + 3) / 4;
+    screen.rotation_ = rotation;
+    const std::size_t steps = screen.steps_;
     const std::size_t panels = (rows.rows + kPanelRows - 1) / kPanelRows;
-    const std::size_t bytes = panels * screen.steps_ * kPanelRows * 4;
+    const std::size_t bytes = panels * steps * kPanelRows * 4;
     const std::shared_ptr<std::uint8_t> codes = aligned_bytes(bytes);
     std::vector<float> scales(panels);
     std::vector<float> residuals(panels * kPanelRows, 0.0F);
     std::vector<float> bounds(panels * 3);
+    std::vector<float> tails(rotation.empty() ? 0 : panels * (kPanelRows + 1), 0.0F);
     constexpr std::size_t kPanels = 16;
+    const auto code_one = [&](std::size_t p, std::vector<float>& rotated) {
+        const std::size_t first = p * kPanelRows;
+        const Matrix part{rows.data + first * rows.dim, std::min(kPanelRows, rows.rows - first), rows.dim};
+        double factors[kPanelRows];
+        for (std::size_t r = 0; r < part.rows; ++r) factors[r] = unit(metric, squares[first + r]);
+        Coding coding{part.data, rows.dim, rotation.head, rotation.tail_shift};
+        if (!rotation.empty()) {
+            rotated.resize(kPanelRows * rows.dim);
+            rotate_rows(rotation, part, factors, rotated.data(), kernels);
+            std::fill_n(factors, part.rows, 1.0);
+            coding.values = rotated.data();
+        }
+        float* const tail = rotation.empty() ? nullptr : tails.data() + first;
+        code_panel(coding, squares + first, factors, metric, part.rows, steps, kernels,
+                   {codes.get() + p * steps * kPanelRows * 4, &scales[p], residuals.data() + first,
+                    bounds.data() + 3 * p, tail,
+                    tail == nullptr ? nullptr : tails.data() + panels * kPanelRows + p});
+    };
     parallel_for(thread_count(threads), (panels + kPanels - 1) / kPanels,
                  [&](std::size_t, std::size_t chunk) {
+                     std::vector<float> rotated;
                      for (std::size_t p = chunk * kPanels; p < std::min(panels, (chunk + 1) * kPanels); ++p)
-                         code_panel(rows, squares, metric, p * kPanelRows, screen.steps_,
-                                    {codes.get() + p * screen.steps_ * kPanelRows * 4, &scales[p],
-                                     residuals.data() + p * kPanelRows, bounds.data() + 3 * p});
+                         code_one(p, rotated);
                  });
     screen.codes_ = Column<std::uint8_t>::of(codes.get(), bytes, codes);
     screen.scales_ = Column<float>::of(std::move(scales));
     screen.residuals_ = Column<float>::of(std::move(residuals));
     screen.bounds_ = Column<float>::of(std::move(bounds));
+    screen.tails_ = Column<float>::of(std::move(tails));
     // Vectors near the end of float32 have norms beyond it: no bound, no screen.
     return screen.usable() ? screen : DenseScreen();
 }
 
-bool DenseScreen::usable() const {
+bool DenseScreen::usable() {
     for (const float scale : scales_.span())
         if (!(scale > 0.0F) || !std::isfinite(scale)) return false;
     for (const float bound : bounds_.span())
         if (!(bound >= 0.0F) || !std::isfinite(bound)) return false;
+    for (std::size_t p = 0; p < panels(); ++p) {
+        most_ = std::max(most_, greatest_norm(p));
+        if (!rotation_.empty() && !(greatest_tail(p) >= 0.0 && std::isfinite(greatest_tail(p)))) return false;
+    }
     return true;
 }
 
 std::size_t DenseScreen::bytes() const {
-    return codes_.size() + sizeof(float) * (scales_.size() + residuals_.size() + bounds_.size());
+    return codes_.size() + sizeof(float) * (scales_.size() + residuals_.size() + bounds_.size() +
+                                            tails_.size() + rotation_.matrix.size());
 }
 
 void DenseScreen::write(ContainerWriter& writer) const {
@@ -135,6 +202,38 @@ void DenseScreen::write(ContainerWriter& writer) const {
     writer.section("screen.scales", scales_.span());
     writer.section("screen.residuals", residuals_.span());
     writer.section("screen.bounds", bounds_.span());
+    if (rotation_.empty()) return;
+    const std::uint64_t shape[] = {rotation_.head, static_cast<std::uint64_t>(rotation_.tail_shift)};
+    writer.section("screen.shape", std::span<const std::uint64_t>(shape));
+    writer.section("screen.slack", std::span<const double>(&rotation_.slack, 1));
+    writer.section("screen.rotation", std::span<const float>(rotation_.matrix));
+    writer.section("screen.tails", tails_.span());
+}
+
+void DenseScreen::open_rotation(const Container& container, std::size_t dim) {
+    const Column<std::uint64_t> shape = container.column<std::uint64_t>("screen.shape");
+    const Column<double> slack = container.column<double>("screen.slack");
+    const Column<float> matrix = container.column<float>("screen.rotation");
+    tails_ = container.column<float>("screen.tails");
+    shape.ensure_all();
+    slack.ensure_all();
+    matrix.ensure_all();
+    tails_.ensure_all();
+    if (shape.size() != 2 || slack.size() != 1 || dim > kScreenDims || matrix.size() != dim * dim ||
+        tails_.size() != panels() * (kPanelRows + 1) ||
+        !Rotation::fits(dim, shape.data()[0], shape.data()[1]) ||
+        !(slack.data()[0] >= 0.0 && slack.data()[0] < 1.0))
+        throw CorruptIndex(container.path() + ": the rotation of the screen does not fit the vectors");
+    rotation_ = {dim,
+                 shape.data()[0],
+                 static_cast<int>(shape.data()[1]),
+                 slack.data()[0],
+                 std::vector<float>(matrix.span().begin(), matrix.span().end()),
+                 {}};
+    rotation_.widen();
+    for (const float value : rotation_.matrix)
+        if (!std::isfinite(value))
+            throw CorruptIndex(container.path() + ": the rotation of the screen holds no number");
 }
 
 DenseScreen DenseScreen::open(const Container& container, std::size_t rows, std::size_t dim) {
@@ -151,6 +250,7 @@ DenseScreen DenseScreen::open(const Container& container, std::size_t rows, std:
         throw CorruptIndex(container.path() + ": the sections of the screen do not fit the vectors");
     screen.scales_.ensure_all();
     screen.bounds_.ensure_all();
+    if (container.has("screen.shape")) screen.open_rotation(container, dim);
     if (!screen.usable()) throw CorruptIndex(container.path() + ": the screen's bounds are not finite");
     return screen;
 }
@@ -166,42 +266,66 @@ bool DenseScreen::equals(const DenseScreen& other) const {
     const auto same = [](const auto& a, const auto& b) {
         return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.span().size_bytes()) == 0;
     };
-    return steps_ == other.steps_ && same(codes_, other.codes_) && same(scales_, other.scales_) &&
-           same(residuals_, other.residuals_) && same(bounds_, other.bounds_);
+    return steps_ == other.steps_ && rotation_.matrix == other.rotation_.matrix &&
+           rotation_.head == other.rotation_.head && rotation_.tail_shift == other.rotation_.tail_shift &&
+           rotation_.slack == other.rotation_.slack && same(tails_, other.tails_) &&
+           same(codes_, other.codes_) && same(scales_, other.scales_) && same(residuals_, other.residuals_) &&
+           same(bounds_, other.bounds_);
 }
 
-CodedQueries::CodedQueries(Matrix queries, const double* squares, Metric metric, std::size_t steps_)
-    : steps(steps_),
-      scale(queries.rows),
-      inverse(queries.rows),
-      norm(queries.rows),
-      residual(queries.rows),
-      square(squares, squares + queries.rows) {
-    codes.assign(tiles() * steps * kTileQueries * 4, 0);
-    init.assign(tiles() * kTileQueries, 0);
-    for (std::size_t q = 0; q < queries.rows; ++q) {
-        const float* query = queries.data + q * queries.dim;
-        const double factor = unit(metric, squares[q]);
-        double greatest = 0.0;
-        for (std::size_t d = 0; d < queries.dim; ++d)
-            greatest = std::max(greatest, std::fabs(static_cast<double>(query[d]) * factor));
-        scale[q] = greatest > 0.0 ? greatest / 127.0 : 1.0;
-        inverse[q] = 1.0 / scale[q];
-        std::int8_t* const tile = codes.data() + (q / kTileQueries) * steps * kTileQueries * 4;
-        double error = 0.0;
-        std::int32_t sum = 0;
-        for (std::size_t d = 0; d < queries.dim; ++d) {
-            const double v = static_cast<double>(query[d]) * factor;
-            const int code = code_of(v, inverse[q]);
-            const double rest = v - scale[q] * code;
-            error += rest * rest;
-            sum += code;
-            tile[((d / 4) * kTileQueries + q % kTileQueries) * 4 + d % 4] = static_cast<std::int8_t>(code);
-        }
-        init[q] = -128 * sum;
-        residual[q] = norm_above(error);
-        norm[q] = metric == Metric::cosine ? 1.0 + 1e-12 : norm_above(squares[q]);
+CodedQueries::CodedQueries(Matrix queries, const double* squares, Metric metric, const DenseScreen& screen,
+                           const Kernels& kernels)
+    : n(queries.rows),
+      steps(screen.steps()),
+      tile_queries(kernels.tile_queries),
+      scale(n),
+      inverse(n),
+      norm(n),
+      residual(n),
+      tail(n, 0.0),
+      square(squares, squares + n) {
+    codes.assign(tiles() * steps * tile_queries * 4, 0);
+    init.assign(tiles() * tile_queries, 0);
+    init_head.assign(tiles() * tile_queries, 0);
+    const Rotation& rotation = screen.rotation();
+    std::vector<float> rotated;
+    std::vector<double> factors(n);
+    for (std::size_t q = 0; q < n; ++q) factors[q] = unit(metric, squares[q]);
+    const float* values = queries.data;
+    if (!rotation.empty()) {
+        rotated.resize(n * queries.dim);
+        rotate_rows(rotation, queries, factors.data(), rotated.data(), kernels);
+        values = rotated.data();
+        std::fill(factors.begin(), factors.end(), 1.0);
     }
+    std::vector<std::int8_t> line(steps * 4, 0);
+    for (std::size_t q = 0; q < n; ++q) {
+        norm[q] = metric == Metric::cosine ? 1.0 + 1e-12 : norm_above(squares[q]);
+        code(q, values, factors[q], queries.dim, screen, line, kernels);
+    }
+}
+
+void CodedQueries::code(std::size_t q, const float* values, double factor, std::size_t dim,
+                        const DenseScreen& screen, std::vector<std::int8_t>& line, const Kernels& kernels) {
+    const Rotation& rotation = screen.rotation();
+    const Coding coding{values, dim, rotation.head, rotation.tail_shift};
+    const double greatest = coding.greatest(q, kernels) * factor;
+    scale[q] = greatest > 0.0 ? greatest / 127.0 : 1.0;
+    inverse[q] = 1.0 / scale[q];
+    residual[q] = norm_above(coding.code(q, factor, scale[q], line.data(), kernels));
+    if (!rotation.empty()) tail[q] = coding.tail_norm(q, kernels) * factor;
+    std::int64_t head_sum = 0;
+    std::int64_t tail_sum = 0;
+    for (std::size_t d = 0; d < dim; ++d) (d < rotation.head ? head_sum : tail_sum) += line[d];
+    init_head[q] = static_cast<std::int32_t>(-128 * head_sum);
+    // Wraps with a head, as the sums do.
+    init[q] = static_cast<std::int32_t>(
+        static_cast<std::uint32_t>(-128 * (head_sum * (std::int64_t{1} << rotation.shift()) + tail_sum)));
+    const bool wide = tile_queries == kWideTileQueries;
+    std::int8_t* const tile = codes.data() + (q / tile_queries) * steps * tile_queries * 4;
+    const std::size_t place = q % tile_queries;
+    for (std::size_t s = 0; s < steps; ++s)
+        std::memcpy(tile + (wide ? place * steps + s : s * tile_queries + place) * 4, line.data() + s * 4, 4);
 }
 
 }  // namespace gnomon

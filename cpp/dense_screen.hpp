@@ -13,71 +13,112 @@
 // upper bound is below the k-th best lower bound seen so far. The others are settled in canonical arithmetic,
 // so no answer depends on the screen. About 1.5-5 k rows a query are settled, also on isotropic data; where
 // bounds cannot decide (all rows alike), the query is scanned plainly.
+//
+// Rotated (dense_rotation.hpp): y and v are multiplied by one matrix R first, whose first `head` dims carry
+// most of the variance. Then v.y = (Rv).(Ry) up to slack() |v| |y|, which holds R's distance from an
+// orthogonal matrix and the rounding of the products. The tail's codes have the scales a 2^-s and b 2^-s, so
+//   a b (2^-2s) * (sum over the head * 2^2s + sum over the tail)
+// is the whole sum: `shift` is 2s. The head alone bounds a row as well:
+//   |v.y - a b (d.c over the head)| <= |v| |r| + |t| (|y| + |r|) + |tail of Rv| |tail of Ry|,
+// the last again by Cauchy-Schwarz; one or few queries read the heads only (dense_head.cpp).
+//
+// Candidates' bounds are computed in float32 from what is rounded outward here; kFloatSlack of every
+// magnitude in them covers the dozen float32 roundings (each 2^-24 = 6e-8) of kernels.hpp's screen_take.
 #pragma once
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "dense.hpp"
+#include "dense_rotation.hpp"
 
 namespace gnomon {
 
 // 255 * 127 * dims < 2^31: the integer sums cannot overflow.
 constexpr std::size_t kScreenDims = 66000;
 constexpr double kSlack = 1e-9;
+constexpr double kFloatSlack = 1e-6;
+constexpr double kFloatMost = 1e37;  // magnitudes beyond it have no float32 bounds: such queries are scanned
 
 class DenseScreen {
   public:
     DenseScreen() = default;
-    static DenseScreen build(Matrix rows, const double* squares, Metric metric, std::size_t threads);
+    static DenseScreen build(Matrix rows, const double* squares, Metric metric, const Rotation& rotation,
+                             std::size_t threads, const Kernels& kernels);
     static bool possible(std::size_t dim) { return dim >= 1 && dim <= kScreenDims; }
     // Whether building one pays: fewer rows are scanned as fast, and codes of few dims decide little.
     static bool worthwhile(std::size_t rows, std::size_t dim);
 
     bool empty() const { return codes_.size() == 0; }
     std::size_t panels() const { return scales_.size(); }
-    std::size_t steps() const { return steps_; }
+    std::size_t steps() const { return steps_; }  // of four dims each
+    const Rotation& rotation() const { return rotation_; }
+    std::size_t head_steps() const { return rotation_.head / 4; }
+    double slack() const { return kSlack + rotation_.slack; }
     std::size_t bytes() const;
 
     const std::uint8_t* panel(std::size_t p) const { return codes_.data() + p * steps_ * kPanelRows * 4; }
     double scale(std::size_t p) const { return static_cast<double>(scales_.data()[p]); }
-    // |r| of a row, rounded up.
-    double residual(std::size_t row) const { return static_cast<double>(residuals_.data()[row]); }
+    // |r| of the panel's rows, rounded up.
+    const float* residuals(std::size_t p) const { return residuals_.data() + p * kPanelRows; }
+    // Norms of the tails of the panel's rows, rounded up; null without a rotation.
+    const float* tails(std::size_t p) const {
+        return rotation_.empty() ? nullptr : tails_.data() + p * kPanelRows;
+    }
     // Over the panel: the greatest |r|, the greatest |y| and the least |x|^2, each rounded outward.
     double worst_residual(std::size_t p) const { return static_cast<double>(bounds_.data()[3 * p]); }
     double greatest_norm(std::size_t p) const { return static_cast<double>(bounds_.data()[3 * p + 1]); }
     double least_square(std::size_t p) const { return static_cast<double>(bounds_.data()[3 * p + 2]); }
+    double greatest_tail(std::size_t p) const {
+        return static_cast<double>(tails_.data()[panels() * kPanelRows + p]);
+    }
+    double greatest_norm() const { return most_; }  // over all panels
 
-    // Sections "screen.codes" u8, "screen.scales", "screen.residuals", "screen.bounds" f32.
+    // Sections "screen.codes" u8, "screen.scales", "screen.residuals", "screen.bounds" f32; with a rotation
+    // "screen.rotation", "screen.tails" f32, "screen.slack" f64 and "screen.shape" u64 {head, tail shift}
+    // too.
     void write(ContainerWriter& writer) const;
     static DenseScreen open(const Container& container, std::size_t rows, std::size_t dim);
     void ensure_all() const;
     bool equals(const DenseScreen& other) const;
 
   private:
-    bool usable() const;
-    std::size_t steps_ = 0;  // four dims each
+    bool usable();
+    void open_rotation(const Container& container, std::size_t dim);
+    std::size_t steps_ = 0;
+    double most_ = 0.0;
+    Rotation rotation_;
     Column<std::uint8_t> codes_;
     Column<float> scales_;
     Column<float> residuals_;
     Column<float> bounds_;
+    Column<float> tails_;  // by row, then the greatest of each panel
 };
 
-// A batch of coded queries in tiles of six: the screen kernel's layout.
+// A batch of coded queries in the tiles of the screen kernel.
 struct CodedQueries {
-    CodedQueries(Matrix queries, const double* squares, Metric metric, std::size_t steps);
+    CodedQueries(Matrix queries, const double* squares, Metric metric, const DenseScreen& screen,
+                 const Kernels& kernels);
 
-    std::size_t tiles() const { return (scale.size() + kTileQueries - 1) / kTileQueries; }
-    const std::int8_t* tile(std::size_t t) const { return codes.data() + t * steps * kTileQueries * 4; }
+    std::size_t tiles() const { return (n + tile_queries - 1) / tile_queries; }
+    const std::int8_t* tile(std::size_t t) const { return codes.data() + t * steps * tile_queries * 4; }
 
+    std::size_t n;
     std::size_t steps;
+    std::size_t tile_queries;
     std::vector<std::int8_t> codes;
-    std::vector<std::int32_t> init;  // by query, padded to whole tiles
-    std::vector<double> scale;       // b
-    std::vector<double> inverse;     // 1 / b
-    std::vector<double> norm;        // |v|, rounded up
-    std::vector<double> residual;    // |t|, rounded up
-    std::vector<double> square;      // |q|^2
+    std::vector<std::int32_t> init;       // by query, padded to whole tiles
+    std::vector<std::int32_t> init_head;  // the same for the head alone
+    std::vector<double> scale;            // b
+    std::vector<double> inverse;          // 1 / b
+    std::vector<double> norm;             // |v|, rounded up
+    std::vector<double> residual;         // |t|, rounded up
+    std::vector<double> tail;             // norm of the tail of Rv, rounded up; 0 without a rotation
+    std::vector<double> square;           // |q|^2
+
+  private:
+    void code(std::size_t q, const float* values, double factor, std::size_t dim, const DenseScreen& screen,
+              std::vector<std::int8_t>& line, const Kernels& kernels);
 };
 
 // What a search did; sums over its queries.
@@ -86,12 +127,17 @@ struct DenseStats {
     std::uint64_t candidates = 0;
     std::uint64_t settled = 0;  // rows scored in float64 after the screen
     std::uint64_t plain = 0;    // queries that were scanned without the screen
+    std::uint64_t heads = 0;    // queries that read the heads of rows only
+    double slack = 0.0;         // the greatest distance between a candidate's bounds and their middle
 };
+
+// Whether a search starts with the heads of a rotated screen.
+enum class Heads { automatic, always, never };
 
 // As dense_top_k, by the screen.
 std::vector<std::vector<Hit>> screened_top_k(Matrix rows, const double* squares, const DenseScreen& screen,
                                              Matrix queries, const double* query_squares, Metric metric,
-                                             std::size_t k, std::size_t threads, const Kernels& kernels,
-                                             DenseStats& stats);
+                                             const DenseWanted& wanted, Heads heads, std::size_t threads,
+                                             const Kernels& kernels, DenseStats& stats);
 
 }  // namespace gnomon

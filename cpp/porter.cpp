@@ -100,7 +100,7 @@ class Word {
         return units_.size() >= suffix.size() &&
                std::u16string_view(units_).substr(units_.size() - suffix.size()) == suffix;
     }
-    void cut(std::size_t count) { units_.resize(units_.size() - count); }
+    void cut(std::size_t count) { units_.erase(units_.size() - count); }
     bool ends_double(const Shape& all) const {
         const std::size_t n = units_.size();
         return n >= 2 && units_[n - 1] == units_[n - 2] && all.last[0];

@@ -1,6 +1,8 @@
 // The core checks itself without Python: every kernel of every usable level, and the engines above them,
 // against loops written out here, bit for bit. It runs where Python does not: cross-compiled for aarch64, and
 // on an emulated CPU without AVX. Prints one line a check; the exit code is 0 when all hold.
+#include "selfcheck.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -25,6 +27,7 @@
 #include "error.hpp"
 #include "mmr.hpp"
 #include "parallel.hpp"
+#include "porter.hpp"
 #include "storage.hpp"
 #include "topk.hpp"
 
@@ -441,15 +444,15 @@ void check_dense(const Kernels& kernels) {
     std::copy_n(rows.begin(), dim, rows.begin() + 200 * static_cast<std::ptrdiff_t>(dim));  // a tie
     std::copy_n(rows.begin(), dim, queries.begin());
     for (const Metric metric : {Metric::cosine, Metric::ip, Metric::l2}) {
-        const DenseIndex index(Column<float>::of(rows), n, dim, metric, OnZero::score_zero, ScreenUse::always,
+        const DenseIndex index(Column<float>::of(rows), n, dim, metric, OnZero::score_zero, ScreenUse::whole,
                                1, kernels);
         // Norms beyond float32 have no screen: inner products of such rows are scanned.
-        const ScreenUse screened = index.screen_bytes() == 0 ? ScreenUse::automatic : ScreenUse::always;
+        const ScreenUse screened = index.screen_bytes() == 0 ? ScreenUse::automatic : ScreenUse::whole;
         bool holds = true;
         for (const std::size_t threads : {1, 3, 101, 103}) {  // from 100: by the screen
             DenseStats stats;
             const auto got =
-                index.search({queries.data(), n_queries, dim}, 50, OnZero::score_zero,
+                index.search({queries.data(), n_queries, dim}, {50}, OnZero::score_zero,
                              threads < 100 ? ScreenUse::never : screened, threads % 100, kernels, stats);
             for (std::size_t q = 0; q < n_queries; ++q) {
                 const std::vector<double> query(queries.begin() + static_cast<std::ptrdiff_t>(q * dim),
@@ -559,6 +562,7 @@ int run(const std::string& folder) {
         check_bm25_screens(kernels);
         check_mmr(kernels);
         check_dense(kernels);
+        check_dense_screen(kernels, check);
     }
     check_bm25_index(folder);
     std::printf("selfcheck: %d checks, %d failed\n", checks, failures);

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import strategies
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 METRICS = ("cosine", "ip", "l2")
@@ -28,6 +28,50 @@ def check(
     assert found.ids.tolist() == plain.ids.tolist()
     assert found.scores.tobytes() == plain.scores.tobytes()
     return stats
+
+
+def check_heads(
+    rows: Float32, queries: Float32, k: int, metric: str, level: str | None, threads: int
+) -> dict[str, float]:
+    """The same for the rotated screen, by its heads and by its whole codes."""
+    index = gnomon.DenseIndex.build(rows, metric=metric, screen="head")
+    plain = index.search(queries, k, screen="none", level="scalar", threads=1)
+    stats: dict[str, float] = {}
+    for screen in ("head", "int8"):
+        use = screen
+        if index._state.segments[0].core.head_dims == 0:  # norms beyond what a rotation keeps
+            use = "int8" if index.screen_bytes else "auto"
+        did = stats if screen == "head" else {}
+        found = index.search(queries, k, screen=use, stats=did, level=level, threads=threads)
+        assert found.ids.tolist() == plain.ids.tolist()
+        assert found.scores.tobytes() == plain.scores.tobytes()
+    return stats
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@settings(max_examples=25)  # each finds a rotation
+@given(seed=strategies.seeds(), kind=st.sampled_from(sorted(strategies.KINDS)))
+def test_heads_of_generated_cases(level: str, metric: str, seed: int, kind: str) -> None:
+    rng = np.random.default_rng(seed)
+    shape = (int(rng.integers(1, 400)), int(rng.integers(128, 200)))
+    rows = strategies.KINDS[kind](rng, shape).astype(np.float32)
+    rows[rng.integers(0, shape[0], 5)] = rows[rng.integers(0, shape[0], 5)]
+    queries = np.concatenate([rows[:2], strategies.KINDS[kind](rng, (3, shape[1]))])
+    k = int(rng.integers(1, 30))
+    check_heads(rows, queries.astype(np.float32), k, metric, level, int(rng.integers(1, 3)))
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_heads_decide_where_variance_lies_in_few_dims(level: str, metric: str) -> None:
+    rng = np.random.default_rng(37)
+    spectrum = 1.0 / np.arange(1, 193)
+    turn = np.linalg.qr(rng.standard_normal((192, 192)))[0]
+    rows = ((rng.standard_normal((6000, 192)) * spectrum) @ turn).astype(np.float32)
+    rows[5000] = rows[17]
+    queries = ((rng.standard_normal((5, 192)) * spectrum) @ turn).astype(np.float32)
+    stats = check_heads(rows, np.concatenate([queries, rows[17:18]]), 7, metric, level, 2)
+    assert stats["heads"] == 6
+    assert stats["settled"] < 6 * 6000 / 4
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -81,6 +125,8 @@ def test_hostile_data(level: str, metric: str, name: str) -> None:
     queries = np.stack([rows[0], rows[1], -rows[0], np.zeros_like(rows[0])])
     for k in (1, 10, 300):
         check(rows, queries, k, metric, level, 2)
+    wide = np.repeat(rows, 4, axis=1)[:700]  # 160 dims
+    check_heads(wide, np.repeat(queries, 4, axis=1), 10, metric, level, 2)
 
 
 def test_undecidable_data_is_scanned_plainly() -> None:
@@ -112,22 +158,49 @@ def test_memory_and_choice_of_the_screen() -> None:
     assert stats["plain"] == 3  # k is not small against the rows
     with pytest.raises(ValueError, match="has none: it was built without"):
         gnomon.DenseIndex.build(rows[:100]).search(rows[0], 3, screen="int8")
-    with pytest.raises(ValueError, match="screen must be 'auto', 'int8' or 'none'"):
+    with pytest.raises(ValueError, match="screen must be 'auto', 'int8', 'head' or 'none'"):
         gnomon.DenseIndex.build(rows[:100], screen="int4")
 
 
+def test_a_large_k_starts_from_a_guess_that_may_fail() -> None:
+    """Panels that mislead the sample: the answer stays, the query is screened twice."""
+    rng = np.random.default_rng(41)
+    rows = rng.standard_normal((20_000, 32)).astype(np.float32)
+    stats = check(rows, rows[:3], 1000, "cosine")
+    assert stats["screened"] == 60_000
+    query = rows[:1]
+    ascending = rows[np.argsort(rows @ query[0])]
+    check(ascending, query, 1000, "ip")
+    panels = (
+        ascending.reshape(-1, 64, 32)
+        if len(ascending) % 64 == 0
+        else ascending[:19_968].reshape(-1, 64, 32)
+    )
+    wanted = int(np.ceil(len(panels) * 2 * 64 / 1000))
+    sampled = np.arange(wanted) * len(panels) // wanted
+    order = np.setdiff1d(np.arange(len(panels)), sampled)
+    hostile_panels = np.empty_like(panels)
+    hostile_panels[sampled] = panels[-wanted:]  # the best rows where the sample looks
+    hostile_panels[order] = panels[:-wanted]
+    misled = check(hostile_panels.reshape(-1, 32), query, 1000, "ip")
+    assert misled["screened"] > len(panels) * 64
+
+
+@pytest.mark.parametrize("screen", ["int8", "head"])
 @pytest.mark.parametrize("metric", METRICS)
-def test_a_saved_screen_is_the_same(tmp_path: Path, metric: str) -> None:
+def test_a_saved_screen_is_the_same(tmp_path: Path, metric: str, screen: str) -> None:
     rng = np.random.default_rng(31)
-    rows = rng.standard_normal((1000, 33)).astype(np.float32)
-    index = gnomon.DenseIndex.build(rows, metric=metric)
+    rows = (rng.standard_normal((1000, 133)) / np.arange(1, 134)).astype(np.float32)
+    index = gnomon.DenseIndex.build(rows, metric=metric, screen=screen)
     index.save(tmp_path / "index")
     loaded = gnomon.DenseIndex.load(tmp_path / "index")
     loaded.verify()
     assert loaded.screen_bytes == index.screen_bytes > 0
-    first, second = {}, {}
-    ours = index.search(rows[:50], 7, stats=first)
-    theirs = loaded.search(rows[:50], 7, stats=second)
+    first: dict[str, float] = {}
+    second: dict[str, float] = {}
+    ours = index.search(rows[:50], 7, stats=first, screen=screen)
+    theirs = loaded.search(rows[:50], 7, stats=second, screen=screen)
     assert first == second
+    assert first["heads"] == (50 if screen == "head" else 0)
     assert ours.ids.tolist() == theirs.ids.tolist()
     assert ours.scores.tobytes() == theirs.scores.tobytes()

@@ -67,8 +67,10 @@ CPP_FORBIDDEN = {
     "mmr.hpp": r"(bm25|analyze)",
     "mmr.cpp": r"(bm25|analyze)",
 }
-KERNEL_INCLUDES = {"immintrin.h", "arm_neon.h", "kernels.hpp", "bm25.hpp", "../bm25.hpp"}
-KERNEL_LEVELS = {"scalar", "avx2", "avx512", "avx512vnni", "neon"}
+KERNEL_INCLUDES = {
+    *("immintrin.h", "arm_neon.h", "kernels.hpp", "screen_bounds.hpp", "bm25.hpp", "../bm25.hpp")
+}
+KERNEL_LEVELS = {"scalar", "avx2", "avx512", "avx512vnni", "avx512amx", "neon"}
 INTRINSIC = re.compile(
     r"\b_mm\d*_\w+|immintrin\.h|arm_neon\.h|\b__m(128|256|512)\w*|\bfloat64x2_t\b"
 )

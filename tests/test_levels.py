@@ -12,7 +12,7 @@ import gnomon
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-KNOWN = ["scalar", "avx2", "avx512", "avx512vnni", "neon"]
+KNOWN = ["scalar", "avx2", "avx512", "avx512vnni", "avx512amx", "neon"]
 SEARCH = """
 import gnomon, numpy
 index = gnomon.BM25Index.build([["a", "b"], ["b"], ["a", "a", "c"], []])

@@ -43,4 +43,16 @@ void dense_square(const float* rows, std::size_t n, std::size_t stride, std::siz
     }
 }
 
+void dense_dot_tile(const double* queries, std::size_t n_queries, const float* rows, std::size_t n_rows,
+                    std::size_t dim, double* out, std::size_t out_stride) noexcept {
+    for (std::size_t q = 0; q < n_queries; ++q)
+        dense_dot(queries + q * dim, rows, nullptr, n_rows, dim, dim, out + q * out_stride);
+}
+
+void dense_l2_tile(const double* queries, std::size_t n_queries, const float* rows, std::size_t n_rows,
+                   std::size_t dim, double* out, std::size_t out_stride) noexcept {
+    for (std::size_t q = 0; q < n_queries; ++q)
+        dense_l2(queries + q * dim, rows, nullptr, n_rows, dim, dim, out + q * out_stride);
+}
+
 }  // namespace gnomon::scalar

@@ -8,13 +8,21 @@
 namespace gnomon::avx2 {
 
 template <int kQueries>
-static void eight_rows(const std::uint8_t* panel, const std::int8_t* queries, std::size_t steps,
+static void eight_rows(const std::uint8_t* panel, const std::int8_t* queries, const ScreenShape& shape,
                        const std::int32_t* init, std::int32_t* acc) noexcept {
     __m256i low[kQueries];
     __m256i high[kQueries];
 #pragma GCC unroll 6
     for (int q = 0; q < kQueries; ++q) low[q] = high[q] = _mm256_setzero_si256();
-    for (std::size_t s = 0; s < steps; ++s) {
+    const __m128i shift = _mm_cvtsi32_si128(shape.shift);
+    for (std::size_t s = 0; s < shape.steps; ++s) {
+        if (s == shape.head) {
+#pragma GCC unroll 6
+            for (int q = 0; q < kQueries; ++q) {
+                low[q] = _mm256_sll_epi32(low[q], shift);
+                high[q] = _mm256_sll_epi32(high[q], shift);
+            }
+        }
         const __m256i rows = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(panel + s * kPanelRows * 4));
         const __m256i first = _mm256_cvtepu8_epi16(_mm256_castsi256_si128(rows));
         const __m256i second = _mm256_cvtepu8_epi16(_mm256_extracti128_si256(rows, 1));
@@ -37,33 +45,33 @@ static void eight_rows(const std::uint8_t* panel, const std::int8_t* queries, st
 }
 
 template <int kQueries>
-static void panel_dots(const std::uint8_t* panel, const std::int8_t* queries, std::size_t steps,
+static void panel_dots(const std::uint8_t* panel, const std::int8_t* queries, const ScreenShape& shape,
                        const std::int32_t* init, std::int32_t* acc) noexcept {
     for (std::size_t row = 0; row < kPanelRows; row += 8)
-        eight_rows<kQueries>(panel + row * 4, queries, steps, init, acc + row);
+        eight_rows<kQueries>(panel + row * 4, queries, shape, init, acc + row);
 }
 
-void dense_screen(const std::uint8_t* panel, const std::int8_t* queries, std::size_t steps,
+void dense_screen(const std::uint8_t* panel, const std::int8_t* queries, const ScreenShape& shape,
                   const std::int32_t* init, const std::int32_t* thresholds, std::size_t n, std::int32_t* acc,
                   std::uint64_t* masks) noexcept {
     switch (n) {
         case 1:
-            panel_dots<1>(panel, queries, steps, init, acc);
+            panel_dots<1>(panel, queries, shape, init, acc);
             break;
         case 2:
-            panel_dots<2>(panel, queries, steps, init, acc);
+            panel_dots<2>(panel, queries, shape, init, acc);
             break;
         case 3:
-            panel_dots<3>(panel, queries, steps, init, acc);
+            panel_dots<3>(panel, queries, shape, init, acc);
             break;
         case 4:
-            panel_dots<4>(panel, queries, steps, init, acc);
+            panel_dots<4>(panel, queries, shape, init, acc);
             break;
         case 5:
-            panel_dots<5>(panel, queries, steps, init, acc);
+            panel_dots<5>(panel, queries, shape, init, acc);
             break;
         default:
-            panel_dots<6>(panel, queries, steps, init, acc);
+            panel_dots<6>(panel, queries, shape, init, acc);
     }
     for (std::size_t q = 0; q < n; ++q) {
         const __m256i limit = _mm256_set1_epi32(thresholds[q]);

@@ -7,13 +7,21 @@
 namespace gnomon::avx512 {
 
 template <int kQueries>
-static void sixteen_rows(const std::uint8_t* panel, const std::int8_t* queries, std::size_t steps,
+static void sixteen_rows(const std::uint8_t* panel, const std::int8_t* queries, const ScreenShape& shape,
                          const std::int32_t* init, std::int32_t* acc) noexcept {
     __m512i low[kQueries];
     __m512i high[kQueries];
 #pragma GCC unroll 6
     for (int q = 0; q < kQueries; ++q) low[q] = high[q] = _mm512_setzero_si512();
-    for (std::size_t s = 0; s < steps; ++s) {
+    const __m128i shift = _mm_cvtsi32_si128(shape.shift);
+    for (std::size_t s = 0; s < shape.steps; ++s) {
+        if (s == shape.head) {
+#pragma GCC unroll 6
+            for (int q = 0; q < kQueries; ++q) {
+                low[q] = _mm512_maskz_sll_epi32(0xFFFF, low[q], shift);
+                high[q] = _mm512_maskz_sll_epi32(0xFFFF, high[q], shift);
+            }
+        }
         const std::uint8_t* const rows = panel + s * kPanelRows * 4;
         const __m512i first =
             _mm512_cvtepu8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(rows)));
@@ -40,11 +48,11 @@ static void sixteen_rows(const std::uint8_t* panel, const std::int8_t* queries, 
 }
 
 template <int kQueries>
-static void screen(const std::uint8_t* panel, const std::int8_t* queries, std::size_t steps,
+static void screen(const std::uint8_t* panel, const std::int8_t* queries, const ScreenShape& shape,
                    const std::int32_t* init, const std::int32_t* thresholds, std::int32_t* acc,
                    std::uint64_t* masks) noexcept {
     for (std::size_t row = 0; row < kPanelRows; row += 16)
-        sixteen_rows<kQueries>(panel + row * 4, queries, steps, init, acc + row);
+        sixteen_rows<kQueries>(panel + row * 4, queries, shape, init, acc + row);
     for (std::size_t q = 0; q < kQueries; ++q) {
         const __m512i limit = _mm512_set1_epi32(thresholds[q]);
         masks[q] = 0;
@@ -55,22 +63,22 @@ static void screen(const std::uint8_t* panel, const std::int8_t* queries, std::s
     }
 }
 
-void dense_screen(const std::uint8_t* panel, const std::int8_t* queries, std::size_t steps,
+void dense_screen(const std::uint8_t* panel, const std::int8_t* queries, const ScreenShape& shape,
                   const std::int32_t* init, const std::int32_t* thresholds, std::size_t n, std::int32_t* acc,
                   std::uint64_t* masks) noexcept {
     switch (n) {
         case 1:
-            return screen<1>(panel, queries, steps, init, thresholds, acc, masks);
+            return screen<1>(panel, queries, shape, init, thresholds, acc, masks);
         case 2:
-            return screen<2>(panel, queries, steps, init, thresholds, acc, masks);
+            return screen<2>(panel, queries, shape, init, thresholds, acc, masks);
         case 3:
-            return screen<3>(panel, queries, steps, init, thresholds, acc, masks);
+            return screen<3>(panel, queries, shape, init, thresholds, acc, masks);
         case 4:
-            return screen<4>(panel, queries, steps, init, thresholds, acc, masks);
+            return screen<4>(panel, queries, shape, init, thresholds, acc, masks);
         case 5:
-            return screen<5>(panel, queries, steps, init, thresholds, acc, masks);
+            return screen<5>(panel, queries, shape, init, thresholds, acc, masks);
         default:
-            return screen<6>(panel, queries, steps, init, thresholds, acc, masks);
+            return screen<6>(panel, queries, shape, init, thresholds, acc, masks);
     }
 }
 

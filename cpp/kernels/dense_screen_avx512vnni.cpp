@@ -24,26 +24,32 @@ static void compare(__m512i (&sum)[kQueries][4], const std::int32_t* thresholds,
     }
 }
 
-template <int kQueries>
+// Sums start at init, or (a head was summed into acc before) at acc * 2^shift + init.
+template <int kQueries, bool kAfterHead>
 static void screen(const std::uint8_t* panel, const std::int8_t* queries, std::size_t steps,
-                   const std::int32_t* init, const std::int32_t* thresholds, std::int32_t* acc,
-                   std::uint64_t* masks) noexcept {
+                   std::size_t ahead, int shift, const std::int32_t* init, const std::int32_t* thresholds,
+                   std::int32_t* acc, std::uint64_t* masks) noexcept {
     __m512i sum[kQueries][4];
 #pragma GCC unroll 6
     for (int q = 0; q < kQueries; ++q)
 #pragma GCC unroll 4
-        for (int z = 0; z < 4; ++z) sum[q][z] = _mm512_set1_epi32(init[q]);
+        for (int z = 0; z < 4; ++z) {
+            sum[q][z] = _mm512_set1_epi32(init[q]);
+            if (!kAfterHead) continue;
+            const __m512i head = _mm512_loadu_si512(acc + static_cast<std::size_t>(q) * kPanelRows +
+                                                    static_cast<std::size_t>(z) * 16);
+            sum[q][z] =
+                _mm512_add_epi32(sum[q][z], _mm512_maskz_sll_epi32(0xFFFF, head, _mm_cvtsi32_si128(shift)));
+        }
     for (std::size_t s = 0; s < steps; ++s) {
         const __m512i row0 = _mm512_loadu_si512(panel);
         const __m512i row1 = _mm512_loadu_si512(panel + 64);
         const __m512i row2 = _mm512_loadu_si512(panel + 128);
         const __m512i row3 = _mm512_loadu_si512(panel + 192);
-        if (kQueries == 1) {  // bound by memory: the next panel lies behind this one
-            _mm_prefetch(reinterpret_cast<const char*>(panel + 4096), _MM_HINT_T0);
-            _mm_prefetch(reinterpret_cast<const char*>(panel + 4160), _MM_HINT_T0);
-            _mm_prefetch(reinterpret_cast<const char*>(panel + 4224), _MM_HINT_T0);
-            _mm_prefetch(reinterpret_cast<const char*>(panel + 4288), _MM_HINT_T0);
-        }
+        if (kQueries <= 4 && ahead != 0)  // bound by memory
+#pragma GCC unroll 4
+            for (std::size_t byte = 0; byte < kPanelRows * 4; byte += 64)
+                _mm_prefetch(reinterpret_cast<const char*>(panel + ahead + byte), _MM_HINT_T1);
         panel += kPanelRows * 4;
 #pragma GCC unroll 6
         for (int q = 0; q < kQueries; ++q) {
@@ -60,22 +66,35 @@ static void screen(const std::uint8_t* panel, const std::int8_t* queries, std::s
     compare<kQueries>(sum, thresholds, acc, masks);
 }
 
-void dense_screen(const std::uint8_t* panel, const std::int8_t* queries, std::size_t steps,
+template <int kQueries>
+static void screen_all(const std::uint8_t* panel, const std::int8_t* queries, const ScreenShape& shape,
+                       const std::int32_t* init, const std::int32_t* thresholds, std::int32_t* acc,
+                       std::uint64_t* masks) noexcept {
+    const std::size_t ahead = shape.ahead ? shape.stride * kPanelRows * 4 : 0;
+    if (shape.head == 0)
+        return screen<kQueries, false>(panel, queries, shape.steps, ahead, 0, init, thresholds, acc, masks);
+    const std::int32_t zeros[kTileQueries] = {};
+    screen<kQueries, false>(panel, queries, shape.head, ahead, 0, zeros, thresholds, acc, masks);
+    screen<kQueries, true>(panel + shape.head * kPanelRows * 4, queries + shape.head * kTileQueries * 4,
+                           shape.steps - shape.head, ahead, shape.shift, init, thresholds, acc, masks);
+}
+
+void dense_screen(const std::uint8_t* panel, const std::int8_t* queries, const ScreenShape& shape,
                   const std::int32_t* init, const std::int32_t* thresholds, std::size_t n, std::int32_t* acc,
                   std::uint64_t* masks) noexcept {
     switch (n) {
         case 1:
-            return screen<1>(panel, queries, steps, init, thresholds, acc, masks);
+            return screen_all<1>(panel, queries, shape, init, thresholds, acc, masks);
         case 2:
-            return screen<2>(panel, queries, steps, init, thresholds, acc, masks);
+            return screen_all<2>(panel, queries, shape, init, thresholds, acc, masks);
         case 3:
-            return screen<3>(panel, queries, steps, init, thresholds, acc, masks);
+            return screen_all<3>(panel, queries, shape, init, thresholds, acc, masks);
         case 4:
-            return screen<4>(panel, queries, steps, init, thresholds, acc, masks);
+            return screen_all<4>(panel, queries, shape, init, thresholds, acc, masks);
         case 5:
-            return screen<5>(panel, queries, steps, init, thresholds, acc, masks);
+            return screen_all<5>(panel, queries, shape, init, thresholds, acc, masks);
         default:
-            return screen<6>(panel, queries, steps, init, thresholds, acc, masks);
+            return screen_all<6>(panel, queries, shape, init, thresholds, acc, masks);
     }
 }
 

@@ -56,18 +56,71 @@ using DenseL2 = DenseDot;
 using DenseSquare = void(const float* rows, std::size_t n, std::size_t stride, std::size_t dim,
                          double* out) noexcept;
 
-// Dense screen: integer dots of one panel of 64 coded rows with up to six coded queries, equal on every
+// Dense screen: integer dots of one panel of 64 coded rows with a tile of coded queries, equal on every
 // level.
-//   acc[q * 64 + r] = init[q] + sum over s < steps, j < 4 of panel[(s * 64 + r) * 4 + j] * queries[(s * 6 +
-//   q) * 4 + j] bit r of masks[q] = acc[q * 64 + r] >= thresholds[q]
-// Rows are stored as code + 128, so init[q] = -128 * sum of the query's codes; |codes| <= 127, and steps are
-// few enough that nothing overflows (dense_screen.hpp). 1 <= n <= 6; a panel on a 64-byte border is read
-// fastest.
+//   dot(s, q, r)    = sum over j < 4 of panel[(s * 64 + r) * 4 + j] * queries[p(s, q) + j]
+//   acc[q * 64 + r] = init[q] + (sum of dot over s < head) * 2^shift + sum of dot over head <= s < steps
+//   bit r of masks[q] = acc[q * 64 + r] >= thresholds[q]
+// in 32 bits that wrap: only the result has to fit. Rows are stored as code + 128, so init[q] is -128 times
+// the like sum of the query's codes; |codes| <= 127, and steps are few enough that no result overflows
+// (dense_screen.hpp). head is a multiple of 16 and below steps, or head and shift are 0. A level has tiles of
+// six queries, step by step: p(s, q) = (s * 6 + q) * 4; or of sixteen, one after the other: p(s, q) = (q *
+// stride + s) * 4. n queries of the tile are wanted, and acc is written for no others. A panel on a 64-byte
+// border is read fastest. `ahead`: whether the next panel, stride * 256 bytes on, should be asked for: of
+// some use to the only tile.
+struct ScreenShape {
+    std::size_t head, steps, stride;
+    int shift;
+    bool ahead;
+};
 constexpr std::size_t kPanelRows = 64;
 constexpr std::size_t kTileQueries = 6;
-using ScreenPanel = void(const std::uint8_t* panel, const std::int8_t* queries, std::size_t steps,
+constexpr std::size_t kWideTileQueries = 16;
+using ScreenPanel = void(const std::uint8_t* panel, const std::int8_t* queries, const ScreenShape& shape,
                          const std::int32_t* init, const std::int32_t* thresholds, std::size_t n,
                          std::int32_t* acc, std::uint64_t* masks) noexcept;
+
+// Dense screen, what surrounds the sums. A panel's share of the bounds, and for each query q the arrays'
+// (what they mean: dense_screen.hpp):
+//   limits[q] = nearest((needed[q] + panel.offset - norm[q] * panel.per_norm - residual[q] *
+//   panel.per_residual
+//                        - tail[q] * panel.per_tail) * panel.inverse * inverse[q]) - 1,
+// clamped to +-2147483000, the least where that is no number. Each operation is rounded; no FMA.
+struct PanelLimits {
+    double offset, per_norm, per_residual, per_tail, inverse;
+};
+struct QueryLimits {
+    const double *needed, *norm, *residual, *tail, *inverse;
+};
+using ScreenLimits = void(const PanelLimits& panel, const QueryLimits& queries, std::size_t n,
+                          std::int32_t* limits) noexcept;
+
+// For each set bit r of mask, ascending, in float32, each operation rounded:
+//   middle = scale * acc[r] + base - squares[r] (nothing subtracted where squares is null)
+//   width  = fixed + slope * residuals[r] + tail_slope * tails[r] (no last term where tails is null)
+// writes middle - width (-inf for NaN), middle + width (+inf for NaN) and first_row + r; returns how many.
+// The three outputs have room for kPanelRows + 16 entries each.
+struct TakeBounds {
+    float scale, base, fixed, slope, tail_slope;
+};
+using ScreenTake = std::size_t(const std::int32_t* acc, std::uint64_t mask, const TakeBounds& bounds,
+                               const float* residuals, const float* tails, const double* squares,
+                               std::uint32_t first_row, float* lower, float* upper,
+                               std::uint32_t* rows) noexcept;
+
+// Codes one vector: codes[d] = round(y / scale), ties to even, in [-127, 127] for y = x[d] * factor, where
+// inverse is 1 / scale, rounded; returns the sum of (y - scale * code)^2 in eight lanes as DenseDot adds
+// them.
+using ScreenCode = double(const float* x, std::size_t dim, double factor, double scale, double inverse,
+                          std::int8_t* codes) noexcept;
+
+// The greatest |x[d]|, 0 without any; infinite or NaN only if one is.
+using ScreenGreatest = float(const float* x, std::size_t dim) noexcept;
+
+// A block of canonical dots (or sums of squared differences): out[q * out_stride + r] as DenseDot gives it
+// for queries[q * dim ...] and row r.
+using DenseTile = void(const double* queries, std::size_t n_queries, const float* rows, std::size_t n_rows,
+                       std::size_t dim, double* out, std::size_t out_stride) noexcept;
 
 // MMR: redundancy[i] = max(redundancy[i], similarity[i]) for all i < n; returns the lowest i with taken[i] ==
 // 0 of greatest diversity * relevance[i] - (1 - diversity) * redundancy[i]; n when all are taken. Inputs
@@ -77,6 +130,7 @@ using MmrStep = std::size_t(const double* relevance, const double* similarity, d
 
 struct Kernels {
     const char* level;
+    std::size_t tile_queries;  // of dense_screen: kTileQueries or kWideTileQueries
     Bm25Add* bm25_add;
     Bm25Select* bm25_select;
     Bm25Row* bm25_row;
@@ -87,11 +141,18 @@ struct Kernels {
     DenseDot* dense_dot;
     DenseL2* dense_l2;
     DenseSquare* dense_square;
+    DenseTile* dense_dot_tile;
+    DenseTile* dense_l2_tile;
     ScreenPanel* dense_screen;
+    ScreenLimits* screen_limits;
+    ScreenTake* screen_take;
+    ScreenCode* screen_code;
+    ScreenGreatest* screen_greatest;
     MmrStep* mmr_step;
 };
 
 namespace scalar {
+constexpr std::size_t tile_queries = kTileQueries;
 Bm25Add bm25_add;
 Bm25Select bm25_select;
 Bm25Row bm25_row;
@@ -102,11 +163,18 @@ Bm25Blocks bm25_blocks;
 DenseDot dense_dot;
 DenseL2 dense_l2;
 DenseSquare dense_square;
+DenseTile dense_dot_tile;
+DenseTile dense_l2_tile;
 ScreenPanel dense_screen;
+ScreenLimits screen_limits;
+ScreenTake screen_take;
+ScreenCode screen_code;
+ScreenGreatest screen_greatest;
 MmrStep mmr_step;
 }  // namespace scalar
 
 namespace avx2 {
+constexpr std::size_t tile_queries = kTileQueries;
 Bm25Add bm25_add;
 Bm25Select bm25_select;
 Bm25Row bm25_row;
@@ -117,11 +185,18 @@ Bm25Blocks bm25_blocks;
 DenseDot dense_dot;
 DenseL2 dense_l2;
 DenseSquare dense_square;
+DenseTile dense_dot_tile;
+DenseTile dense_l2_tile;
 ScreenPanel dense_screen;
+ScreenLimits screen_limits;
+ScreenTake screen_take;
+ScreenCode screen_code;
+ScreenGreatest screen_greatest;
 MmrStep mmr_step;
 }  // namespace avx2
 
 namespace avx512 {
+constexpr std::size_t tile_queries = kTileQueries;
 Bm25Add bm25_add;
 Bm25Select bm25_select;
 Bm25Row bm25_row;
@@ -132,7 +207,13 @@ Bm25Blocks bm25_blocks;
 DenseDot dense_dot;
 DenseL2 dense_l2;
 DenseSquare dense_square;
+DenseTile dense_dot_tile;
+DenseTile dense_l2_tile;
 ScreenPanel dense_screen;
+ScreenLimits screen_limits;
+ScreenTake screen_take;
+ScreenCode screen_code;
+ScreenGreatest screen_greatest;
 MmrStep mmr_step;
 }  // namespace avx512
 
@@ -146,10 +227,63 @@ using avx512::bm25_pick;
 using avx512::bm25_row;
 using avx512::bm25_select;
 using avx512::dense_dot;
+using avx512::dense_dot_tile;
 using avx512::dense_l2;
+using avx512::dense_l2_tile;
 using avx512::dense_square;
 using avx512::mmr_step;
+using avx512::screen_code;
+using avx512::screen_greatest;
+using avx512::screen_limits;
+using avx512::screen_take;
+using avx512::tile_queries;
 ScreenPanel dense_screen;
 }  // namespace avx512vnni
+
+// x86-64-v4 with AVX512-VNNI and AMX-INT8, whose state the operating system has to grant: again the screen.
+namespace avx512amx {
+using avx512::bm25_add;
+using avx512::bm25_blocks;
+using avx512::bm25_bound;
+using avx512::bm25_find;
+using avx512::bm25_pick;
+using avx512::bm25_row;
+using avx512::bm25_select;
+using avx512::dense_dot;
+using avx512::dense_dot_tile;
+using avx512::dense_l2;
+using avx512::dense_l2_tile;
+using avx512::dense_square;
+using avx512::mmr_step;
+using avx512::screen_code;
+using avx512::screen_greatest;
+using avx512::screen_limits;
+using avx512::screen_take;
+constexpr std::size_t tile_queries = kWideTileQueries;
+ScreenPanel dense_screen;
+}  // namespace avx512amx
+
+// aarch64 with dot products; BM25 and MMR are as fast as the compiler makes the portable loops.
+namespace neon {
+using scalar::bm25_add;
+using scalar::bm25_blocks;
+using scalar::bm25_bound;
+using scalar::bm25_find;
+using scalar::bm25_pick;
+using scalar::bm25_row;
+using scalar::bm25_select;
+using scalar::mmr_step;
+constexpr std::size_t tile_queries = kTileQueries;
+DenseDot dense_dot;
+DenseL2 dense_l2;
+DenseSquare dense_square;
+DenseTile dense_dot_tile;
+DenseTile dense_l2_tile;
+ScreenPanel dense_screen;
+ScreenLimits screen_limits;
+ScreenTake screen_take;
+ScreenCode screen_code;
+ScreenGreatest screen_greatest;
+}  // namespace neon
 
 }  // namespace gnomon

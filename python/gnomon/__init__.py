@@ -12,7 +12,9 @@ from .analysis import Analyzer
 from .bm25 import BM25Index, bm25_scores
 from .chunking import chunk_tokens
 from .citation import citation_report
-from .dense import DenseIndex, TopK, cosine_topk
+from .dense import TopK, cosine_topk
+from .dense_index import DenseIndex
+from .dense_stream import stream_topk
 from .filters import Filter, field
 from .formats import open_vectors
 from .fusion import reciprocal_rank_fusion
@@ -47,5 +49,6 @@ __all__ = [
     "open_vectors",
     "recall",
     "reciprocal_rank_fusion",
+    "stream_topk",
     "tune_fusion",
 ]

@@ -41,13 +41,21 @@ def as_float64(value: Any, name: str) -> npt.NDArray[np.float64]:
 def as_float32(value: Any, name: str) -> npt.NDArray[np.float32]:
     """A C-contiguous float32 array of the value, of any shape: what dense scores are defined on.
 
-    float16 and bfloat16 widen exactly; float64 and integers (through float64) round to nearest.
+    float16 and bfloat16 (torch's, or numpy arrays of an extension type of that name) widen exactly;
+    float64 and integers (through float64) round to nearest.
     Values beyond float32 become infinite and are refused later with the row's number.
     Raises TypeError naming the argument for what is not real numbers.
     """
+    if type(value) is np.ndarray and value.dtype == np.float32 and value.flags.carray:
+        return value  # what most calls bring, at once
     if is_tensor(value) and value.is_floating_point():
         value = _to_numpy(value.detach(), "float32")
     array = as_float64(value, name) if is_tensor(value) else _as_array(value, name)
+    if array.dtype.kind not in "fiub" and array.dtype.name == "bfloat16":
+        # The upper half of a float32; the type is not numpy's own, its bytes are.
+        halves = np.ascontiguousarray(array).view(np.uint16)
+        words: npt.NDArray[np.uint32] = halves.astype(np.uint32) << np.uint32(16)
+        return words.view(np.float32).reshape(array.shape)
     if array.dtype.kind != "f":
         array = as_float64(array, name)
     with np.errstate(over="ignore", under="ignore"):  # also for a caller who made them errors
@@ -66,6 +74,8 @@ def _as_array(value: Any, name: str) -> npt.NDArray[Any]:
         raise ValueError(
             f"{name} has masked values, which have no score; fill or remove them first: .filled(0)"
         )
+    if hasattr(value, "__dlpack__") and not hasattr(value, "__array__"):
+        return np.from_dlpack(value)
     return np.asarray(value)
 
 

@@ -357,8 +357,9 @@ def test_hostile_text_takes_linear_time(piece: str) -> None:
         facts(text)
         return time.process_time() - start
 
-    # Quadratic would be 64 times.
-    assert seconds(16_000) < 40 * max(min(seconds(2_000), seconds(2_000)), 0.005)
+    # Quadratic would be 64 times. The least of two: a busy machine's caches cost time as well.
+    large = min(seconds(16_000), seconds(16_000))
+    assert large < 40 * max(min(seconds(2_000), seconds(2_000)), 0.005)
 
 
 def test_extraction_takes_whole_sentences_and_reports_the_rest() -> None:

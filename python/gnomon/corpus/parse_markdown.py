@@ -6,7 +6,7 @@ shown; MDX imports and comments, which show nothing; HTML blocks, read like HTML
 
 >>> parsed = parse_markdown(rb"# The `max\_allowed` &lt; b" + b"\n\n- one\n- two\n")
 >>> [parsed.text_of(i) for i in range(len(parsed.atoms))], parsed.headings[0].level
-(['The max\\_allowed < b', 'one', 'two'], 1)
+(['The max_allowed < b', 'one', 'two'], 1)
 """
 
 from __future__ import annotations

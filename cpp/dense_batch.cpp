@@ -1,0 +1,95 @@
+#include "dense_batch.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace gnomon {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kTiny = 1e-37;  // float32 bounds near zero: products that underflow err by less
+
+}  // namespace
+
+float float_above(double value) {
+    const float nearest = static_cast<float>(value);
+    return static_cast<double>(nearest) < value ? std::nextafter(nearest, -kNoThreshold) : nearest;
+}
+
+float float_below(double value) { return -float_above(-value); }
+
+namespace {
+
+// Above a value >= 0 without a branch: two roundings of 2^-24 against a factor of four; kTiny is added where
+// the value itself may be subnormal.
+float outward(double value) { return static_cast<float>(value) * (1.0F + 2.4e-7F); }
+
+}  // namespace
+
+bool ScreenBatch::representable(std::size_t q) const {
+    const double own = queries.norm[q];
+    const double most = screen.greatest_norm();
+    const double magnitude = metric == Metric::l2 ? (own + most) * (own + most) : own * most;
+    if (!(magnitude < kFloatMost) || !(queries.scale[q] < kFloatMost)) return false;
+    // A rotated query was rounded to float32: its share of the slack is relative.
+    return screen.rotation().empty() || own == 0.0 || own > 1e-15;
+}
+
+double ScreenBatch::needed(std::size_t q, float threshold) const {
+    const double value = static_cast<double>(threshold);
+    if (metric != Metric::l2 || !std::isfinite(value)) return value;
+    return (value + queries.square[q]) / 2 - kSlack * queries.norm[q] * queries.norm[q];
+}
+
+PanelLimits panel_limits(const ScreenBatch& batch, std::size_t panel, Extent extent, bool bare) {
+    const DenseScreen& screen = batch.screen;
+    const bool l2 = batch.metric == Metric::l2;
+    const double norm = screen.greatest_norm(panel);
+    const double worst = screen.worst_residual(panel);
+    const double scale = screen.scale(panel);
+    PanelLimits limits{};
+    limits.inverse =
+        extent == Extent::head ? 1.0 / scale : std::ldexp(1.0, screen.rotation().shift()) / scale;
+    if (l2) limits.offset = screen.least_square(panel) / 2 - kSlack * norm * norm;
+    if (bare) return limits;
+    limits.per_norm = worst + screen.slack() * norm;
+    limits.per_residual = norm + worst;
+    limits.per_tail = extent == Extent::head ? screen.greatest_tail(panel) : 0.0;
+    return limits;
+}
+
+QueryLimits query_limits(const ScreenBatch& batch, const double* needed, std::size_t first) {
+    const CodedQueries& queries = batch.queries;
+    return {needed == nullptr ? nullptr : needed + first, queries.norm.data() + first,
+            queries.residual.data() + first, queries.tail.data() + first, queries.inverse.data() + first};
+}
+
+TakeBounds take_bounds(const ScreenBatch& batch, std::size_t q, std::size_t panel, Extent extent, bool bare) {
+    const DenseScreen& screen = batch.screen;
+    const CodedQueries& queries = batch.queries;
+    const bool l2 = batch.metric == Metric::l2;
+    const double factor = l2 ? 2.0 : 1.0;
+    const double norm = screen.greatest_norm(panel);
+    const double own = queries.norm[q];
+    const double unit = screen.scale(panel) * queries.scale[q];
+    TakeBounds bounds{};
+    bounds.scale = static_cast<float>(
+        factor * (extent == Extent::head ? unit : std::ldexp(unit, -screen.rotation().shift())));
+    if (l2) bounds.base = static_cast<float>(-queries.square[q]);
+    if (bare) return bounds;
+    const double magnitude = l2 ? 2 * (own + norm) * (own + norm) : 4 * own * norm;
+    bounds.fixed = outward(factor * (queries.residual[q] * norm + screen.slack() * own * norm) +
+                           kFloatSlack * magnitude + kTiny);
+    bounds.slope = outward(factor * (own + queries.residual[q]));
+    if (extent == Extent::head) bounds.tail_slope = outward(factor * queries.tail[q]);
+    return bounds;
+}
+
+ScreenShape shape_of(const ScreenBatch& batch, Extent extent) {
+    const DenseScreen& screen = batch.screen;
+    const bool alone = batch.queries.tiles() == 1;
+    if (extent == Extent::head) return {0, screen.head_steps(), screen.steps(), 0, alone};
+    return {screen.head_steps(), screen.steps(), screen.steps(), screen.rotation().shift(), alone};
+}
+
+}  // namespace gnomon

@@ -1,0 +1,24 @@
+// Bounds and codes of the screen: the loops of screen_bounds.hpp with this level's flags.
+#include "screen_bounds.hpp"
+
+namespace gnomon::scalar {
+
+void screen_limits(const PanelLimits& panel, const QueryLimits& queries, std::size_t n,
+                   std::int32_t* limits) noexcept {
+    bounds::limits(panel, queries, n, limits);
+}
+
+std::size_t screen_take(const std::int32_t* acc, std::uint64_t mask, const TakeBounds& bounds,
+                        const float* residuals, const float* tails, const double* squares,
+                        std::uint32_t first_row, float* lower, float* upper, std::uint32_t* rows) noexcept {
+    return bounds::take(acc, mask, bounds, residuals, tails, squares, first_row, lower, upper, rows);
+}
+
+double screen_code(const float* x, std::size_t dim, double factor, double scale, double inverse,
+                   std::int8_t* codes) noexcept {
+    return bounds::code(x, dim, factor, scale, inverse, codes);
+}
+
+float screen_greatest(const float* x, std::size_t dim) noexcept { return bounds::greatest(x, dim); }
+
+}  // namespace gnomon::scalar

@@ -1,0 +1,89 @@
+// What surrounds the integer sums of a screen, written once for every level: plain loops that each level's
+// compiler flags turn into its vectors. static: no weak symbol leaves a kernel object. Included by the kernel
+// files only.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "kernels.hpp"
+
+namespace gnomon::bounds {
+
+constexpr double kRound = 6755399441055744.0;  // 1.5 * 2^52: adding it rounds to whole numbers, ties to even
+
+static inline void limits(const PanelLimits& panel, const QueryLimits& queries, std::size_t n,
+                          std::int32_t* out) noexcept {
+    constexpr double kLimit = 2147483000.0;  // beyond every sum
+    for (std::size_t q = 0; q < n; ++q) {
+        const double needed = queries.needed[q] + panel.offset - queries.norm[q] * panel.per_norm -
+                              queries.residual[q] * panel.per_residual - queries.tail[q] * panel.per_tail;
+        double sum = needed * panel.inverse * queries.inverse[q];
+        sum = sum > -kLimit ? sum : -kLimit;  // also for what is no number
+        sum = sum < kLimit ? sum : kLimit;
+        // To the nearest whole number and one less is at most the floor, and at most one below it.
+        out[q] = static_cast<std::int32_t>((sum + kRound) - kRound - 1.0);
+    }
+}
+
+static inline std::size_t take(const std::int32_t* acc, std::uint64_t mask, const TakeBounds& bounds,
+                               const float* residuals, const float* tails, const double* squares,
+                               std::uint32_t first_row, float* lower, float* upper,
+                               std::uint32_t* rows) noexcept {
+    constexpr float kInfinity = __builtin_inff();
+    std::size_t n = 0;
+    for (; mask != 0; mask &= mask - 1) {
+        const auto r = static_cast<std::size_t>(__builtin_ctzll(mask));
+        float middle = bounds.scale * static_cast<float>(acc[r]) + bounds.base;
+        if (squares != nullptr) middle -= static_cast<float>(squares[r]);
+        float width = bounds.fixed + bounds.slope * residuals[r];
+        if (tails != nullptr) width += bounds.tail_slope * tails[r];
+        const float low = middle - width;
+        const float high = middle + width;
+        lower[n] = low > -kInfinity ? low : -kInfinity;
+        upper[n] = high < kInfinity ? high : kInfinity;
+        rows[n] = first_row + static_cast<std::uint32_t>(r);
+        ++n;
+    }
+    return n;
+}
+
+// Ranks of absolute values are those of their bits, and integers have a vector maximum on every level.
+static inline float greatest(const float* x, std::size_t dim) noexcept {
+    std::uint32_t most = 0;
+    for (std::size_t d = 0; d < dim; ++d) {
+        std::uint32_t bits;
+        std::memcpy(&bits, x + d, sizeof bits);
+        bits &= 0x7FFFFFFFu;
+        most = most > bits ? most : bits;
+    }
+    float value;
+    std::memcpy(&value, &most, sizeof value);
+    return value;
+}
+
+static inline void code_lane(float x, double factor, double scale, double inverse, double& error,
+                             std::int8_t& code) noexcept {
+    const double y = static_cast<double>(x) * factor;
+    double whole = y * inverse;
+    whole = whole > -127.0 ? whole : -127.0;
+    whole = whole < 127.0 ? whole : 127.0;
+    whole = (whole + kRound) - kRound;
+    const double rest = y - scale * whole;
+    error += rest * rest;
+    code = static_cast<std::int8_t>(static_cast<std::int32_t>(whole));
+}
+
+static inline double code(const float* x, std::size_t dim, double factor, double scale, double inverse,
+                          std::int8_t* codes) noexcept {
+    double lane[8] = {};
+    std::size_t d = 0;
+    for (; d + 8 <= dim; d += 8)
+        for (std::size_t l = 0; l < 8; ++l)
+            code_lane(x[d + l], factor, scale, inverse, lane[l], codes[d + l]);
+    for (std::size_t l = 0; d + l < dim; ++l)
+        code_lane(x[d + l], factor, scale, inverse, lane[l], codes[d + l]);
+    return ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
+}
+
+}  // namespace gnomon::bounds

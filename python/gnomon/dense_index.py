@@ -1,0 +1,417 @@
+"""DenseIndex: vectors ready for exact search, edited in place, saved and mapped."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from . import _core, _dense_search, _dense_storage
+from ._dense_search import Request
+from ._dense_segments import Segment, State
+from .arrays import as_count, as_float32, as_threads
+from .results import Hits, Ids
+
+_SCREEN_SHARE = 0.3  # of the float32 vectors, at most
+_HIT_BYTES = 96  # of one wanted row of one query while a search runs, about
+
+
+def _is_ours(rows: np.ndarray[Any, Any], vectors: Any) -> bool:
+    """Whether conversion made `rows` anew: only then can nobody go on writing to them.
+
+    Of tensors and of what has ``__array__`` it cannot be known.
+    """
+    if isinstance(vectors, np.ndarray):
+        return not np.may_share_memory(rows, vectors)
+    return isinstance(vectors, (list, tuple))
+
+
+class DenseIndex:
+    """Vectors ready for exact search; build once, edit, save, load by memory map.
+
+    Make one with :meth:`build` or :meth:`load`. Searches are safe from several threads at once,
+    beside one that edits: a search sees the index as it was when it began.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import gnomon
+    >>> index = gnomon.DenseIndex.build(np.eye(3, dtype=np.float32), ids=["x", "y", "z"])
+    >>> hits = index.search([0.0, 1.0, 0.0], k=1)
+    >>> hits.ids, hits.scores
+    (['y'], array([1.]))
+    """
+
+    def __init__(self, state: State):
+        self._state = state
+        self._edits = threading.Lock()
+
+    @classmethod
+    def build(
+        cls,
+        vectors: Any,
+        ids: Iterable[Any] | None = None,
+        metric: str = "cosine",
+        *,
+        on_zero: str = "zero",
+        screen: str = "auto",
+        copy: bool = True,
+        memory_budget: int | None = None,
+        threads: int | None = None,
+    ) -> DenseIndex:
+        """An index over [N, D] real numbers, taken as float32 (see :func:`cosine_topk`).
+
+        Parameters
+        ----------
+        vectors
+            [N, D] numpy array, torch tensor, anything with DLPack, or nested lists; float16,
+            bfloat16, float32, float64 or integers.
+        ids
+            N unique str or N unique int. When not given, rows are numbered from 0 on; the numbers
+            of removed rows are not used again.
+        metric
+            ``"cosine"``, ``"ip"`` (inner product) or ``"l2"``: the negative squared Euclidean
+            distance, so that a higher score is better with every metric.
+        on_zero
+            ``"error"`` refuses zero vectors under cosine, naming the row; ``"zero"`` scores them 0.
+        screen
+            ``"auto"`` adds an int8 screen where it pays (a quarter of the vectors' memory), turned
+            so that single queries read a part of it where that pays; ``"int8"`` insists on a plain
+            one, ``"head"`` on a turned one, ``"none"`` does without. No answer depends on it.
+        copy
+            False keeps float32 memory of the caller as it lies; it must not be written to while
+            the index lives.
+        memory_budget
+            In bytes, for vectors that are copied and the screen: a screen that does not fit is left
+            out; ValueError when the vectors alone do not.
+        threads
+            For the pass over the vectors.
+
+        Raises
+        ------
+        ValueError
+            Wrong shape, NaN or infinity (naming the row), ids that repeat or do not fit.
+
+        Examples
+        --------
+        >>> import gnomon
+        >>> index = gnomon.DenseIndex.build([[1.0, 2.0], [3.0, 4.0]], metric="l2")
+        >>> index.search([1.0, 2.0], k=2).scores
+        array([ 0., -8.])
+        """
+        rows = _matrix(vectors)
+        table = Ids.of(ids, rows.shape[0])
+        if memory_budget is not None:
+            screen = _within(as_count(memory_budget, "memory_budget"), rows, copy, screen)
+        if copy and not _is_ours(rows, vectors):
+            rows = rows.copy()
+        core = _core.DenseIndex(rows, metric, on_zero, screen, as_threads(threads))
+        segment = Segment(core, table)
+        kind = "position" if ids is None else table.kind
+        state = State((segment,), kind, rows.shape[0], rows.shape[1], core.metric, screen)
+        return cls(state)
+
+    def search(
+        self,
+        queries: Any,
+        k: int | None = 10,
+        *,
+        min_score: float | None = None,
+        filter: Any = None,
+        on_zero: str = "zero",
+        screen: str = "auto",
+        stats: dict[str, float] | None = None,
+        memory_budget: int | None = None,
+        threads: int | None = None,
+        level: str | None = None,
+    ) -> Any:
+        """The k best rows for one query [D] or for each of a batch [Q, D].
+
+        Parameters
+        ----------
+        queries
+            [D] or [Q, D].
+        k
+            How many rows; None for all.
+        min_score
+            Only rows that score at least this much. Queries may then have fewer than k hits.
+        filter
+            Only these rows: a boolean mask over the index's rows in order, or a list of ids.
+        on_zero
+            ``"error"`` refuses zero queries under cosine.
+        screen
+            ``"auto"``, ``"int8"``, ``"head"`` or ``"none"``: how, never what.
+        stats
+            A dict that is filled with what the search did, summed over the queries: rows
+            ``screened`` in integers, ``candidates`` left, rows ``settled`` in float64, queries
+            scanned ``plain``, queries by ``heads``; ``slack`` is the greatest distance between a
+            candidate's bounds and their middle.
+        memory_budget
+            In bytes, for what a search holds beside the index: queries are taken in parts that fit.
+        threads, level
+            How to compute; the answer does not depend on them.
+
+        Returns
+        -------
+        Hits
+            ``scores`` float64 [k'] or [Q, k'], best first, ties to the row that was given first;
+            ``ids`` of the same shape; k' = min(k, rows that the filter allows). For a batch with
+            `min_score` a list of Hits, one for each query.
+
+        Raises
+        ------
+        ValueError
+            Shapes that do not fit, k < 0, a query that is not finite, a mask of another length.
+        KeyError
+            An id in `filter` that the index does not hold.
+
+        Examples
+        --------
+        >>> import gnomon
+        >>> index = gnomon.DenseIndex.build([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+        >>> index.search([[1.0, 0.0], [0.0, 5.0]], k=1).ids
+        array([[0],
+               [1]])
+        >>> index.search([1.0, 0.0], k=None, min_score=0.5).ids
+        array([0, 2])
+        >>> index.search([1.0, 0.0], k=1, filter=[1, 2]).ids
+        array([2])
+        """
+        state = self._state
+        wanted = as_float32(queries, "queries")
+        if wanted.ndim not in (1, 2) or wanted.shape[-1] != state.dim:
+            raise ValueError(
+                f"queries must be [D] or [Q, D] with D = {state.dim}, "
+                f"got shape {list(wanted.shape)}"
+            )
+        best = state.rows if k is None else min(as_count(k, "k"), state.rows)
+        request = Request(
+            best, on_zero, screen, as_threads(threads), level or "", _score(min_score)
+        )
+        allowed = state.allowed(filter)
+        batch = wanted if wanted.ndim == 2 else wanted[None]
+        if len(batch) == 0:  # the words of a search for nothing are checked all the same
+            _dense_search.search(state, batch, request, allowed)
+            width = min(best, state.count(allowed))
+            empty = Hits(
+                [] if state.kind == "str" else np.zeros((0, width), np.int64), np.zeros((0, width))
+            )
+            return [] if min_score is not None else empty
+        part = len(batch)
+        if memory_budget is not None:
+            each = max(1, best * _HIT_BYTES + 12 * state.dim)
+            part = max(1, as_count(memory_budget, "memory_budget") // each)
+        lists: list[Hits] = []
+        for piece in _dense_search.parts_of(len(batch), part):
+            queries_here = batch[piece]
+            found = _dense_search.search(state, queries_here, request, allowed)
+            if wanted.ndim == 1 or min_score is not None:
+                lists += _dense_search.merged(state, found, len(queries_here), request)
+            else:
+                lists.append(_dense_search.as_batch(state, found, len(queries_here), request))
+        if stats is not None:
+            stats.update(request.stats)
+        if wanted.ndim == 1:
+            return lists[0]
+        return lists if min_score is not None else _dense_search.joined(lists)
+
+    def add(self, vectors: Any, ids: Iterable[Any] | None = None, *, on_zero: str = "zero") -> None:
+        """Adds rows [n, D] behind the others, with new ids of the index's kind.
+
+        An index that numbers its rows itself takes no ids and goes on numbering. ValueError for
+        ids that are there already, TypeError for those of another kind; the index then stays as it
+        was, as after every error.
+
+        Examples
+        --------
+        >>> import gnomon
+        >>> index = gnomon.DenseIndex.build([[1.0, 0.0]], ids=["a"])
+        >>> index.add([[0.0, 1.0]], ids=["b"])
+        >>> index.search([0.0, 1.0], k=2).ids
+        ['b', 'a']
+        """
+        with self._edits:
+            self._state = _added(self._state, vectors, ids, on_zero)
+
+    def update(self, vectors: Any, ids: Iterable[Any], *, on_zero: str = "zero") -> None:
+        """Replaces the rows of these ids; they then stand behind the others. KeyError: no such id.
+
+        Examples
+        --------
+        >>> import gnomon
+        >>> index = gnomon.DenseIndex.build([[1.0, 0.0], [0.0, 1.0]], ids=["a", "b"])
+        >>> index.update([[0.0, 2.0]], ids=["a"])
+        >>> index.search([0.0, 1.0], k=2).ids
+        ['b', 'a']
+        """
+        with self._edits:
+            state = self._state
+            values = _listed(ids)
+            if len(set(values)) != len(values):
+                raise ValueError("ids of an update are unique; merge the rows that repeat")
+            rest = state.without_rows(state.find(values, "ids"))
+            self._state = _added(rest, vectors, values, on_zero, numbered=True)
+
+    def remove(self, ids: Iterable[Any]) -> None:
+        """Removes the rows of these ids; KeyError names the first that is not there.
+
+        Examples
+        --------
+        >>> import gnomon
+        >>> index = gnomon.DenseIndex.build([[1.0, 0.0], [0.0, 1.0]], ids=["a", "b"])
+        >>> index.remove(["b"])
+        >>> len(index)
+        1
+        """
+        with self._edits:
+            state = self._state
+            self._state = state.without_rows(state.find(_listed(ids), "ids"))
+
+    def merge(self) -> None:
+        """Rewrites all live rows as one segment. Answers stay; searches of many segments speed up.
+
+        Examples
+        --------
+        >>> import gnomon
+        >>> index = gnomon.DenseIndex.build([[1.0, 0.0], [0.0, 1.0]])
+        >>> index.remove([0])
+        >>> index.merge()
+        >>> index.search([1.0, 0.0]).ids
+        array([1])
+        """
+        with self._edits:
+            self._state = self._state.merged()
+
+    def __len__(self) -> int:
+        """How many vectors the index holds."""
+        return self._state.rows
+
+    @property
+    def dim(self) -> int:
+        """Dimensions of a vector."""
+        return self._state.dim
+
+    @property
+    def ids(self) -> list[Any]:
+        """The ids of the rows, in order."""
+        return [value for segment in self._state.segments for value in segment.live_ids()]
+
+    @property
+    def segments(self) -> int:
+        """How many segments a search goes through."""
+        return len(self._state.segments)
+
+    @property
+    def screen_bytes(self) -> int:
+        """Memory of the int8 screens in bytes; 0 without one."""
+        return sum(segment.core.screen_bytes for segment in self._state.segments)
+
+    @property
+    def metric(self) -> str:
+        """``"cosine"``, ``"ip"`` or ``"l2"``."""
+        return self._state.metric
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the index to a directory, atomically: it is there completely, or as it was before.
+
+        Segments that the directory holds already, from a save or load of this index, are kept and
+        not written again. Raises FileExistsError when the path holds something that is no index.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import gnomon
+        >>> folder = tempfile.mkdtemp() + "/vectors"
+        >>> gnomon.DenseIndex.build([[1.0, 0.0], [0.0, 1.0]]).save(folder)
+        >>> len(gnomon.DenseIndex.load(folder))
+        2
+        """
+        with self._edits:
+            self._state = _dense_storage.save(self._state, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> DenseIndex:
+        """Opens a saved index by memory map.
+
+        Raises FileNotFoundError, or :class:`gnomon.CorruptIndex` when what is there is not a whole
+        dense index. Damage inside the vectors is found when they are first read.
+        """
+        return cls(_dense_storage.load(path))
+
+    def verify(self) -> None:
+        """Reads and checks everything. Raises :class:`gnomon.CorruptIndex` naming the damage."""
+        state = self._state
+        for segment in state.segments:
+            segment.core.verify()
+            segment.ids.verify()
+        if len(state.places) != state.rows:
+            raise _core.CorruptIndex("ids: not unique over the segments; build the index again")
+
+
+def _matrix(vectors: Any) -> Any:
+    rows = as_float32(vectors, "vectors")
+    if rows.ndim != 2:
+        raise ValueError(f"vectors must be a matrix [N, D], got shape {list(rows.shape)}")
+    return rows
+
+
+def _score(min_score: float | None) -> float | None:
+    if min_score is None:
+        return None
+    if isinstance(min_score, bool) or not isinstance(min_score, (int, float, np.number)):
+        raise TypeError(f"min_score must be a number, got a {type(min_score).__name__}")
+    if np.isnan(min_score):
+        raise ValueError("min_score must be a number, got NaN")
+    return float(min_score)
+
+
+def _within(budget: int, rows: Any, copy: bool, screen: str) -> str:
+    """The screen that fits the budget."""
+    own = rows.nbytes if copy else 0
+    if own > budget:
+        raise ValueError(
+            f"memory_budget is {budget} bytes, but the vectors take {own} as float32; raise it, "
+            "pass copy=False over memory-mapped float32, or search in a stream (gnomon.stream_topk)"
+        )
+    return screen if own + _SCREEN_SHARE * rows.nbytes <= budget else "none"
+
+
+def _listed(ids: Iterable[Any]) -> list[Any]:
+    if isinstance(ids, (str, bytes)):
+        raise TypeError("ids is one text; pass a list of ids")
+    return ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
+
+
+def _added(
+    state: State, vectors: Any, ids: Iterable[Any] | None, on_zero: str, numbered: bool = False
+) -> State:
+    rows = _matrix(vectors)
+    if rows.shape[1] != state.dim:
+        raise ValueError(f"vectors must be [n, {state.dim}], got shape {list(rows.shape)}")
+    if state.kind == "position":
+        if ids is not None and not numbered:
+            raise TypeError("this index numbers its rows itself; add() takes no ids here")
+        if ids is None:
+            ids = range(state.counter, state.counter + rows.shape[0])
+    elif ids is None:
+        raise TypeError(f"this index has ids of kind {state.kind!r}; pass one for each row")
+    table = Ids.of(ids, rows.shape[0])
+    wanted = "int" if state.kind == "position" else state.kind
+    if rows.shape[0] > 0 and state.rows > 0 and table.kind != wanted:
+        raise TypeError(f"ids must be {wanted}, as those of the index are, got {table.kind}")
+    taken = table.take(np.arange(rows.shape[0]))
+    for value in taken if isinstance(taken, list) else taken.tolist():
+        if value in state.places:
+            raise ValueError(f"id {value!r} is in the index already; use update()")
+    if not _is_ours(rows, vectors):
+        rows = rows.copy()
+    core = _core.DenseIndex(rows, state.metric, on_zero, state.screen)
+    kind = state.kind
+    if state.rows == 0 and kind != "position" and rows.shape[0] > 0:
+        kind = table.kind
+    added = state.with_rows(Segment(core, table))
+    return replace(added, kind=kind, counter=state.counter if numbered else added.counter)

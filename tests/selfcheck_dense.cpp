@@ -1,0 +1,237 @@
+// The self-check's share for the kernels of the dense screen: each against loops written out here.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "dense_index.hpp"
+#include "selfcheck.hpp"
+
+using namespace gnomon;
+
+namespace {
+
+using Engine = std::mt19937;  // its numbers, unlike those of the distributions, are the same everywhere
+
+std::int32_t code(Engine& engine) { return static_cast<std::int32_t>(engine() % 255) - 127; }
+
+float value(Engine& engine) { return (static_cast<float>(engine() % 20001) - 10000.0F) / 8192.0F; }
+
+void check_sums(const Kernels& kernels, Check& check) {
+    Engine engine(7);
+    bool holds = true;
+    const std::size_t width = kernels.tile_queries;
+    for (const std::size_t steps : {1, 3, 15, 16, 17, 40}) {
+        for (const std::size_t head : {0, 16}) {
+            if (head != 0 && head >= steps) continue;
+            const ScreenShape shape{head, steps, steps, head == 0 ? 0 : 3, true};
+            std::vector<std::uint8_t> panel(2 * steps * kPanelRows * 4);
+            std::vector<std::int8_t> queries(steps * width * 4);
+            for (auto& x : panel) x = static_cast<std::uint8_t>(code(engine) + 128);
+            for (auto& x : queries) x = static_cast<std::int8_t>(code(engine));
+            for (std::size_t n = 1; n <= width; ++n) {
+                std::vector<std::int32_t> init(width), limits(width), acc(width * kPanelRows),
+                    want(kPanelRows);
+                std::vector<std::uint64_t> masks(width);
+                for (auto& x : init) x = code(engine) * 1000;
+                for (auto& x : limits) x = code(engine) * 5000;
+                kernels.dense_screen(panel.data(), queries.data(), shape, init.data(), limits.data(), n,
+                                     acc.data(), masks.data());
+                for (std::size_t q = 0; q < n; ++q)
+                    for (std::size_t r = 0; r < kPanelRows; ++r) {
+                        std::int64_t sums[2] = {0, 0};
+                        for (std::size_t s = 0; s < steps; ++s) {
+                            const std::size_t place = width == kTileQueries ? s * width + q : q * steps + s;
+                            for (std::size_t j = 0; j < 4; ++j)
+                                sums[s < head ? 0 : 1] +=
+                                    panel[(s * kPanelRows + r) * 4 + j] * queries[place * 4 + j];
+                        }
+                        const auto sum =
+                            static_cast<std::int32_t>(init[q] + (sums[0] << shape.shift) + sums[1]);
+                        holds = holds && acc[q * kPanelRows + r] == sum;
+                        holds = holds && ((masks[q] >> r) & 1) == (sum >= limits[q] ? 1u : 0u);
+                    }
+            }
+        }
+    }
+    check(std::string(kernels.level) + ": dense_screen, heads and rests, every count of queries", holds);
+}
+
+void check_limits(const Kernels& kernels, Check& check) {
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    Engine engine(11);
+    bool holds = true;
+    for (std::size_t n = 1; n <= 16; ++n) {
+        std::vector<double> needed(n), norm(n), residual(n), tail(n), inverse(n);
+        for (std::size_t q = 0; q < n; ++q) {
+            const double edges[] = {-kInfinity, kInfinity, std::nan(""), 0.0, 1e300};
+            needed[q] = q % 3 == 0 ? edges[engine() % 5] : static_cast<double>(value(engine));
+            norm[q] = std::fabs(static_cast<double>(value(engine)));
+            residual[q] = std::fabs(static_cast<double>(value(engine))) / 64;
+            tail[q] = std::fabs(static_cast<double>(value(engine)));
+            inverse[q] = 4096.0;
+        }
+        const PanelLimits panel{0.25, 0.01, 1.01, 0.5, 127.0};
+        std::vector<std::int32_t> got(n);
+        kernels.screen_limits(
+            panel, {needed.data(), norm.data(), residual.data(), tail.data(), inverse.data()}, n, got.data());
+        for (std::size_t q = 0; q < n; ++q) {
+            const double wanted = needed[q] + panel.offset - norm[q] * panel.per_norm -
+                                  residual[q] * panel.per_residual - tail[q] * panel.per_tail;
+            double sum = wanted * panel.inverse * inverse[q];
+            sum = std::isnan(sum) ? -2147483000.0 : std::clamp(sum, -2147483000.0, 2147483000.0);
+            holds = holds && static_cast<double>(got[q]) == std::nearbyint(sum) - 1.0;
+        }
+    }
+    check(std::string(kernels.level) + ": screen_limits, what is no number asks for every row", holds);
+}
+
+void check_take(const Kernels& kernels, Check& check) {
+    Engine engine(13);
+    bool holds = true;
+    for (int round = 0; round < 200; ++round) {
+        std::vector<std::int32_t> acc(kPanelRows);
+        std::vector<float> residuals(kPanelRows), tails(kPanelRows);
+        std::vector<double> squares(kPanelRows);
+        for (auto& x : acc) x = code(engine) * 9999;
+        for (auto& x : residuals) x = std::fabs(value(engine));
+        for (auto& x : tails) x = std::fabs(value(engine));
+        for (auto& x : squares) x = std::fabs(static_cast<double>(value(engine)));
+        if (round % 5 == 0) residuals[3] = std::numeric_limits<float>::quiet_NaN();
+        const std::uint64_t mask = (static_cast<std::uint64_t>(engine()) << 32 | engine()) &
+                                   (round % 2 == 0 ? ~std::uint64_t{0} : 0xFFFF0000000000FFu);
+        const TakeBounds bounds{value(engine), value(engine), 0.125F, 0.75F, 0.5F};
+        const bool with_tails = round % 3 == 0, with_squares = round % 4 == 0;
+        std::vector<float> lower(kPanelRows + 16), upper(kPanelRows + 16);
+        std::vector<std::uint32_t> rows(kPanelRows + 16);
+        const std::size_t n = kernels.screen_take(
+            acc.data(), mask, bounds, residuals.data(), with_tails ? tails.data() : nullptr,
+            with_squares ? squares.data() : nullptr, 640, lower.data(), upper.data(), rows.data());
+        std::size_t i = 0;
+        for (std::size_t r = 0; r < kPanelRows; ++r) {
+            if (((mask >> r) & 1) == 0) continue;
+            float middle = bounds.scale * static_cast<float>(acc[r]);
+            middle += bounds.base;
+            if (with_squares) middle -= static_cast<float>(squares[r]);
+            float width = bounds.fixed + bounds.slope * residuals[r];
+            if (with_tails) width += bounds.tail_slope * tails[r];
+            const bool number = width == width;
+            const float low = number ? middle - width : -std::numeric_limits<float>::infinity();
+            const float high = number ? middle + width : std::numeric_limits<float>::infinity();
+            holds = holds && lower[i] == low && upper[i] == high && rows[i] == 640 + r;
+            ++i;
+        }
+        holds = holds && n == i;
+    }
+    check(std::string(kernels.level) + ": screen_take", holds);
+}
+
+void check_code(const Kernels& kernels, Check& check) {
+    Engine engine(17);
+    bool holds = true;
+    for (std::size_t dim = 0; dim <= 70; ++dim) {
+        std::vector<float> x(dim);
+        for (auto& y : x) y = value(engine);
+        const double scale = 0.0078125 * 1.3, factor = 0.77;
+        std::vector<std::int8_t> got(dim + 1, 99);
+        const double error = kernels.screen_code(x.data(), dim, factor, scale, 1.0 / scale, got.data());
+        double lane[8] = {};
+        float most = 0.0F;
+        for (std::size_t d = 0; d < dim; ++d) {
+            const double y = static_cast<double>(x[d]) * factor;
+            const double whole = std::nearbyint(std::clamp(y * (1.0 / scale), -127.0, 127.0));
+            const double rest = y - scale * whole;
+            lane[d % 8] += rest * rest;
+            most = std::max(most, std::fabs(x[d]));
+            holds = holds && got[d] == static_cast<std::int8_t>(whole);
+        }
+        const double want =
+            ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
+        holds = holds && error == want && got[dim] == 99;
+        holds = holds && kernels.screen_greatest(x.data(), dim) == most;
+    }
+    check(std::string(kernels.level) + ": screen_code and screen_greatest, dimensions 0..70", holds);
+}
+
+void check_tiles(const Kernels& kernels, Check& check) {
+    Engine engine(19);
+    bool holds = true;
+    for (const std::size_t dim : {1, 7, 8, 9, 40, 129})
+        for (const std::size_t n : {1, 5, 6, 7, 13}) {
+            const std::size_t n_rows = 11, stride = 16;
+            std::vector<double> queries(n * dim), got(n * stride), want(n * n_rows);
+            std::vector<float> rows(n_rows * dim);
+            for (auto& x : queries) x = static_cast<double>(value(engine));
+            for (auto& x : rows) x = value(engine);
+            for (const bool l2 : {false, true}) {
+                (l2 ? kernels.dense_l2_tile : kernels.dense_dot_tile)(queries.data(), n, rows.data(), n_rows,
+                                                                      dim, got.data(), stride);
+                for (std::size_t q = 0; q < n; ++q) {
+                    const Kernels& scalar = kernels_named("scalar");
+                    (l2 ? scalar.dense_l2 : scalar.dense_dot)(&queries[q * dim], rows.data(), nullptr, n_rows,
+                                                              dim, dim, &want[q * n_rows]);
+                    holds = holds &&
+                            std::memcmp(&got[q * stride], &want[q * n_rows], n_rows * sizeof(double)) == 0;
+                }
+            }
+        }
+    check(std::string(kernels.level) + ": tiles of dots and distances", holds);
+}
+
+// Every way to search, with threads, gives what the plain scan of one thread gives at the portable level.
+void check_searches(const Kernels& kernels, Check& check) {
+    Engine engine(23);
+    const std::size_t n = 2000, dim = 144, n_queries = 19;
+    std::vector<float> rows(n * dim), queries(n_queries * dim);
+    for (std::size_t i = 0; i < rows.size(); ++i)
+        rows[i] = value(engine) / static_cast<float>(1 + i % dim);  // variance in few dims
+    for (std::size_t i = 0; i < queries.size(); ++i)
+        queries[i] = value(engine) / static_cast<float>(1 + i % dim);
+    std::copy_n(rows.begin(), dim, rows.end() - static_cast<std::ptrdiff_t>(dim));
+    std::copy_n(rows.begin(), dim, queries.begin());
+    std::vector<std::uint64_t> allowed((n + 63) / 64);
+    for (auto& word : allowed) word = static_cast<std::uint64_t>(engine()) << 32 | engine();
+    for (const Metric metric : {Metric::cosine, Metric::ip, Metric::l2}) {
+        const DenseIndex index(Column<float>::of(rows), n, dim, metric, OnZero::score_zero, ScreenUse::heads,
+                               2, kernels);
+        bool holds = true;
+        for (const std::size_t k : {1, 10, 300})
+            for (const bool filtered : {false, true}) {
+                const DenseWanted wanted{k, metric == Metric::cosine ? -0.5 : -1e30,
+                                         filtered ? allowed.data() : nullptr};
+                DenseStats stats;
+                const Matrix matrix{queries.data(), n_queries, dim};
+                const auto want = index.search(matrix, wanted, OnZero::score_zero, ScreenUse::never, 1,
+                                               kernels_named("scalar"), stats);
+                for (const ScreenUse use : {ScreenUse::whole, ScreenUse::heads, ScreenUse::never})
+                    for (const std::size_t threads : {1, 3}) {
+                        const auto got =
+                            index.search(matrix, wanted, OnZero::score_zero, use, threads, kernels, stats);
+                        for (std::size_t q = 0; q < n_queries; ++q)
+                            holds =
+                                holds && std::equal(got[q].begin(), got[q].end(), want[q].begin(),
+                                                    want[q].end(), [](const Hit& a, const Hit& b) {
+                                                        return a.position == b.position && a.score == b.score;
+                                                    });
+                    }
+                holds = holds && stats.heads > 0;
+            }
+        check(std::string(kernels.level) + ": screens, filters and threads by " +
+                  std::string(metric_name(metric)),
+              holds);
+    }
+}
+
+}  // namespace
+
+void check_dense_screen(const Kernels& kernels, Check& check) {
+    check_sums(kernels, check);
+    check_limits(kernels, check);
+    check_take(kernels, check);
+    check_code(kernels, check);
+    check_tiles(kernels, check);
+    check_searches(kernels, check);
+}
