@@ -104,7 +104,9 @@ class Searcher:
         field_weights: Sequence[float] | None = None,
     ) -> _core.Bm25Scorer:
         """The scorer of the index's formula, or of one with these changes; the last are kept."""
-        if formula is None and k1 is b is delta is field_weights is None:
+        if (formula is None and k1 is None and b is None and delta is None) and (
+            field_weights is None
+        ):
             return self._scorer
         wanted = self._formula.with_(formula, k1, b, delta, field_weights)
         if wanted == self._formula:
