@@ -78,7 +78,8 @@ def table() -> str:
         lines += [
             "",
             f"`{path.stem}` on {where['cpu']}, {where['cores']} cores, level {where['level']}, "
-            f"{where['threads']} threads, Python {where['python']}:",
+            f"{where['threads']} threads, Python {where['python']}"
+            + (f" ({where['conditions']}):" if "conditions" in where else ":"),
             "",
             "| what | figure |",
             "| --- | --- |",

@@ -5,12 +5,11 @@
 #include <algorithm>
 
 #include "bm25_paths.hpp"
+#include "bm25_plan.hpp"
 
 namespace gnomon {
 namespace {
 
-// The share of the threshold that terms may have together to be looked up: with more, more documents must be.
-constexpr float kShare = 0.5F;
 // Pays for the rounding of sums of up to 64 float32 terms, many times.
 constexpr float kUp = 1.0001F;
 
@@ -40,7 +39,7 @@ class Essential {
         scratch.picked_sums.resize(std::max(scratch.picked_sums.size(), kScreenWindow));
         for (std::size_t base = 0; base < n_docs_ && !candidates_.overflown(); base += kScreenWindow) {
             const std::size_t end = std::min(base + kScreenWindow, n_docs_);
-            split();
+            split(base);
             for (std::size_t t = looked_up_; t < terms_.size(); ++t)
                 terms_[t].at = add_screen(run_.kernels, *terms_[t].screen, terms_[t].at, base, end,
                                           terms_[t].weight, scratch.sums.data());
@@ -50,6 +49,7 @@ class Essential {
                 scratch.picked.data(), scratch.picked_sums.data());
             for (std::size_t i = 0; i < found; ++i)
                 complete(static_cast<std::uint32_t>(base) + scratch.picked[i], scratch.picked_sums[i]);
+            learn(end - base);
         }
     }
 
@@ -62,16 +62,39 @@ class Essential {
         std::size_t at;  // the first posting that is not behind us
     };
 
-    // The threshold only rises, so terms are only ever added to those that are looked up.
-    void split() {
-        const float most = candidates_.threshold() * kShare;
-        while (looked_up_ + 1 < terms_.size() && terms_[looked_up_].below < most) ++looked_up_;
+    // Which terms are looked up in the window from `base` on. One that no longer is goes on from there.
+    void split(std::size_t base) {
+        const float most = candidates_.threshold() * share_;
+        std::size_t wanted = 0;
+        while (wanted + 1 < terms_.size() && terms_[wanted].below < most) ++wanted;
+        for (std::size_t t = wanted; t < looked_up_; ++t) {
+            const auto docs = terms_[t].screen->docs;
+            terms_[t].at =
+                static_cast<std::size_t>(std::lower_bound(docs.begin(), docs.end(), base) - docs.begin());
+        }
+        looked_up_ = wanted;
+    }
+
+    // Whether the window's look-ups cost more than the postings that they saved.
+    void learn(std::size_t window) {
+        std::size_t saved = 0;
+        for (std::size_t t = 0; t < looked_up_; ++t) {
+            const TermScreen& screen = *terms_[t].screen;
+            saved += screen.row.empty() ? screen.docs.size() * window / n_docs_ : window / 8;
+        }
+        const std::size_t spent = look_ups_ * plan::kNearLookUp;
+        if (spent > saved)
+            share_ *= 0.4F;
+        else if (spent * 4 < saved)
+            share_ = std::min(plan::kShareMost, share_ * 1.25F);
+        look_ups_ = 0;
     }
 
     void complete(std::uint32_t doc, float sum) {
         if (filter_.allowed != nullptr && !filter_.allowed->has(doc)) return;
         for (std::size_t t = looked_up_; t-- > 0;) {
             if (sum + terms_[t].below < candidates_.threshold()) return;
+            ++look_ups_;
             sum += terms_[t].weight * impact(*terms_[t].screen, doc);
         }
         if (sum < candidates_.threshold()) return;
@@ -100,6 +123,8 @@ class Essential {
     std::size_t n_docs_ = 0;
     std::vector<Term> terms_;
     std::size_t looked_up_ = 0;
+    std::size_t look_ups_ = 0;  // in this window
+    float share_ = plan::kShareFirst;
 };
 
 }  // namespace

@@ -81,11 +81,17 @@ class Candidates {
 
   private:
     static constexpr std::size_t kOverflow = 16384;
+    static constexpr std::uint32_t kClasses = 2048;
+
+    std::uint32_t kth_bits();
+
     const Screened* screened_ = nullptr;
     std::size_t k_ = 0;
     std::size_t limit_ = 0;
     float threshold_ = 0.0F;
     std::vector<std::uint64_t> keys_;
+    std::vector<std::uint32_t> members_;
+    std::vector<std::uint32_t> counts_;
 };
 
 // Documents of one segment that may be answered: live and allowed.

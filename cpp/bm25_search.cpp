@@ -4,6 +4,7 @@
 #include <string>
 
 #include "bm25_paths.hpp"
+#include "bm25_plan.hpp"
 #include "error.hpp"
 #include "parallel.hpp"
 
@@ -11,9 +12,6 @@ namespace gnomon {
 namespace {
 
 constexpr const char* kPathNames[] = {"auto", "plain", "windows", "blocks", "essential", "direct"};
-
-// Under this many documents a float64 pass is done before screens have been looked up.
-constexpr std::size_t kTiny = 512;
 
 Filter filter_of(const Bm25Scorer& scorer, const Allowed& allowed, std::size_t segment) {
     return {scorer.snapshot().segments()[segment].dead.get(),
@@ -40,12 +38,13 @@ bool plain_is_cheaper(const Bm25Scorer& scorer, const Prepared& query, std::size
     double postings = 0.0;
     for (const Prepared::Occurrence& occurrence : query.order)
         postings += static_cast<double>(query.terms[occurrence.term]->n_postings);
-    const double extra = postings * 0.0009 + static_cast<double>(scorer.snapshot().n_slots()) * 0.0004;
-    return extra < static_cast<double>(k * query.terms.size()) * 0.02;
+    const double extra = postings * plan::kPlainPosting +
+                         static_cast<double>(scorer.snapshot().n_slots()) * plan::kPlainDocument;
+    return extra < static_cast<double>(k * query.terms.size()) * plan::kSettle;
 }
 
 // How many candidate blocks of a segment may be scored before the windows are cheaper; 0: do not even bound
-// the blocks. In units of a microsecond, fitted to runs over a million short and 180,000 long documents.
+// the blocks.
 std::size_t worth_in_blocks(const Bm25Scorer& scorer, const Screened& screened, std::size_t segment,
                             std::size_t k) {
     double postings = 0.0;
@@ -65,11 +64,17 @@ std::size_t worth_in_blocks(const Bm25Scorer& scorer, const Screened& screened, 
             frequent_terms += 1.0;
     }
     const auto docs = static_cast<double>(scorer.snapshot().segments()[segment].segment->n_docs());
-    const double windows = postings * 0.0007 + cells * 0.0001 + docs * (k <= 100 ? 0.00006 : 0.00012);
-    const double bounding = 5.0 + docs / 32.0 * (frequent_terms + 2.0) * 0.00004 + rare * 0.002;
+    const bool large = k > 100;
+    const double windows = postings * plan::kPosting + cells * plan::kCell +
+                           docs * (large ? plan::kDocumentLargeK : plan::kDocument);
+    const double bounding = plan::kBoundingLeast +
+                            docs / TermScreen::kBlock * (frequent_terms + 2.0) * plan::kBlockTerm +
+                            rare * plan::kRarePosting;
     const auto terms = static_cast<double>(screened.terms.size());
-    const double scoring = (k <= 100 ? 0.4 : 1.4) * (0.05 + 0.01 * terms);
-    if (screened.terms.size() > 12 || bounding * 3.0 >= windows) return 0;
+    const double scoring = (large ? plan::kLargeK : 1.0) * (plan::kScoring + plan::kScoringTerm * terms);
+    if (screened.terms.size() > plan::kBlocksTermsMost ||
+        bounding * (large ? plan::kInVainLargeK : plan::kInVain) >= windows)
+        return 0;
     return static_cast<std::size_t>((windows - bounding) / scoring);
 }
 
@@ -193,7 +198,7 @@ void each_segment(const Run& run, const Screened& screened, const Allowed& allow
         if (worth != 0 && blocks_path(run, screened, segment, filter, all, worth))
             path = Path::kBlocks;
         else if (k <= 100 && screened.terms.size() > 1 &&
-                 segments[segment].segment->n_docs() > kScreenWindow) {
+                 segments[segment].segment->n_docs() >= plan::kEssentialWindows * kScreenWindow) {
             essential_path(run, screened, segment, filter, all);
             if (path == Path::kWindows) path = Path::kEssential;
         } else
@@ -246,13 +251,13 @@ std::vector<Hit> Bm25Search::top_k(const Bm25Scorer& scorer, const Bm25Query& qu
     const Run run{scorer, prepared, kernels_, *scratch_};
     TopK best(k);
     if (path == Path::kAuto && filters(allowed)) {
-        // A look-up costs about as much as 32 postings in a row.
         std::uint64_t postings = scorer.snapshot().n_slots() / 8;
         for (const Bm25Term* term : prepared.terms) postings += term->n_postings;
-        if (count_allowed(scorer, allowed) * prepared.terms.size() * 32 < postings) path = Path::kDirect;
+        if (count_allowed(scorer, allowed) * prepared.terms.size() * plan::kLookUp < postings)
+            path = Path::kDirect;
     }
     if (path == Path::kAuto &&
-        (scorer.snapshot().n_slots() <= kTiny || plain_is_cheaper(scorer, prepared, k)))
+        (scorer.snapshot().n_slots() <= plan::kTiny || plain_is_cheaper(scorer, prepared, k)))
         path = Path::kPlain;
     if (path == Path::kDirect) {
         direct_path(run, allowed, best);

@@ -32,28 +32,8 @@ void walk(std::span<const std::uint32_t> list, std::span<const std::uint32_t> do
     }
 }
 
-// Frequent terms know where the postings of a block of documents start. Each look-up touches three lines that
-// are nowhere near: they are asked for ahead, the block's start first, so that they come in parallel.
-template <class Found>
-void by_block(const TermScreen& screen, const Postings& postings, std::span<const std::uint32_t> docs,
-              const Found& found) {
-    constexpr std::size_t kAhead = 12;
-    const std::uint32_t* const list = screen.docs.data();
-    const std::uint32_t* const starts = screen.starts.data();
-    for (std::size_t i = 0; i < docs.size(); ++i) {
-        if (i + 2 * kAhead < docs.size())
-            __builtin_prefetch(starts + docs[i + 2 * kAhead] / TermScreen::kBlock);
-        if (i + kAhead < docs.size()) {
-            const std::uint32_t ahead = starts[docs[i + kAhead] / TermScreen::kBlock];
-            __builtin_prefetch(list + ahead);
-            __builtin_prefetch(postings.tfs.data() + ahead);
-        }
-        const std::size_t block = docs[i] / TermScreen::kBlock;
-        const std::uint32_t last = starts[block + 1];
-        for (std::uint32_t at = starts[block]; at < last && list[at] <= docs[i]; ++at)
-            if (list[at] == docs[i]) found(i, at);
-    }
-}
+// A look-up by block costs about as much as so many steps along the list.
+constexpr std::size_t kStepsPerLookUp = 8;
 
 void field_frequencies(const Run& run, const Bm25Term& term, std::size_t segment,
                        std::span<const std::uint32_t> docs, double* out) {
@@ -87,8 +67,11 @@ void find_frequencies(const Run& run, const Screened* screened, std::size_t segm
         const auto found = [&](std::size_t i, std::size_t at) { out[i] = static_cast<double>(list.tf(at)); };
         const TermScreen* screen =
             screened == nullptr ? nullptr : (*screened->terms[t].screens)[segment].get();
-        if (screen != nullptr && !screen->starts.empty() && docs.size() * 32 < list.docs.size())
-            by_block(*screen, list, docs, found);
+        // Frequent terms know where the postings of a block of documents start.
+        if (screen != nullptr && !screen->starts.empty() && list.wide.empty() &&
+            docs.size() * kStepsPerLookUp < list.docs.size())
+            run.kernels.bm25_find(list.docs.data(), screen->starts.data(), list.tfs.data(), docs.data(),
+                                  docs.size(), out);
         else
             walk(list.docs, docs, found);
     }

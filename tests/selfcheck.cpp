@@ -201,6 +201,34 @@ void check_bm25_kernels(const Kernels& kernels) {
     check(std::string(kernels.level) + ": bm25_select", select);
 }
 
+// Blocks of none to 32 postings, the last one at the end of the list.
+bool finds_frequencies(const Kernels& kernels, Random& random) {
+    bool same = true;
+    for (std::uint32_t density = 1; density <= 8; ++density) {
+        constexpr std::uint32_t kBlocks = 9;
+        std::vector<std::uint32_t> list, docs, starts;
+        std::vector<std::uint8_t> tfs;
+        std::vector<double> want, got;
+        for (std::uint32_t doc = 0; doc < kBlocks * 32; ++doc) {
+            if (doc % 32 == 0) starts.push_back(static_cast<std::uint32_t>(list.size()));
+            const bool held = random.below(8) < density;
+            if (held) {
+                list.push_back(doc);
+                tfs.push_back(static_cast<std::uint8_t>(1 + random.below(255)));
+            }
+            if (random.below(3) == 0) continue;
+            docs.push_back(doc);
+            want.push_back(held ? static_cast<double>(tfs.back()) : 0.0);
+        }
+        starts.push_back(static_cast<std::uint32_t>(list.size()));
+        list.shrink_to_fit();
+        got.assign(docs.size(), 0.0);
+        kernels.bm25_find(list.data(), starts.data(), tfs.data(), docs.data(), docs.size(), got.data());
+        same = same && got == want;
+    }
+    return same;
+}
+
 void check_bm25_screens(const Kernels& kernels) {
     const Kernels& scalar = kernels_named("scalar");
     Random random;
@@ -242,6 +270,7 @@ void check_bm25_screens(const Kernels& kernels) {
         }
     }
     check(std::string(kernels.level) + ": bm25_row", row);
+    check(std::string(kernels.level) + ": bm25_find", finds_frequencies(kernels, random));
     check(std::string(kernels.level) + ": bm25_pick", pick);
     check(std::string(kernels.level) + ": bm25_bound", bound);
     check(std::string(kernels.level) + ": bm25_blocks", blocks);

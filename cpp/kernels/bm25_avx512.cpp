@@ -57,28 +57,58 @@ void bm25_row(const float* row, std::size_t n, float weight, float* sums) noexce
     }
 }
 
+// Looks at 32 sums at once: most hold none that is wanted.
 std::size_t bm25_pick(float* sums, std::size_t n, float threshold, std::uint32_t* out,
                       float* out_sums) noexcept {
-    const __m512 limit = _mm512_set1_ps(threshold);
+    // A positive sum of at least the threshold is one of at least the greater of it and the least float.
+    const __m512 limit = _mm512_max_ps(_mm512_set1_ps(threshold), _mm512_castsi512_ps(_mm512_set1_epi32(1)));
     const __m512 zero = _mm512_setzero_ps();
-    const __m512i sixteen = _mm512_set1_epi32(16);
-    __m512i index = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    const __m512i places = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     std::size_t count = 0;
-    for (std::size_t i = 0; i < n; i += 16) {
-        const __m512 values = _mm512_loadu_ps(sums + i);
+    for (std::size_t i = 0; i < n; i += 32) {
+        const __m512 values[2] = {_mm512_loadu_ps(sums + i), _mm512_loadu_ps(sums + i + 16)};
         _mm512_storeu_ps(sums + i, zero);
-        const __mmask16 positive = _mm512_cmp_ps_mask(values, zero, _CMP_GT_OQ);
-        const __mmask16 mask = _mm512_mask_cmp_ps_mask(positive, values, limit, _CMP_GE_OQ);
-        if (mask != 0) {
+        _mm512_storeu_ps(sums + i + 16, zero);
+        if (_mm512_cmp_ps_mask(_mm512_max_ps(values[0], values[1]), limit, _CMP_GE_OQ) == 0) continue;
+        for (int half = 0; half < 2; ++half) {
+            const __mmask16 mask = _mm512_cmp_ps_mask(values[half], limit, _CMP_GE_OQ);
             const unsigned found = static_cast<unsigned>(__builtin_popcount(mask));
             const __mmask16 front = static_cast<__mmask16>((1u << found) - 1u);
+            const __m512i index =
+                _mm512_add_epi32(places, _mm512_set1_epi32(static_cast<int>(i) + 16 * half));
             _mm512_mask_storeu_epi32(out + count, front, _mm512_maskz_compress_epi32(mask, index));
-            _mm512_mask_storeu_ps(out_sums + count, front, _mm512_maskz_compress_ps(mask, values));
+            _mm512_mask_storeu_ps(out_sums + count, front, _mm512_maskz_compress_ps(mask, values[half]));
             count += found;
         }
-        index = _mm512_add_epi32(index, sixteen);
     }
     return count;
+}
+
+void bm25_find(const std::uint32_t* list, const std::uint32_t* starts, const std::uint8_t* tfs,
+               const std::uint32_t* docs, std::size_t n, double* out) noexcept {
+    constexpr std::size_t kAhead = 12;
+    for (std::size_t i = 0; i < n; ++i) {
+        if (i + 2 * kAhead < n) __builtin_prefetch(starts + docs[i + 2 * kAhead] / 32);
+        if (i + kAhead < n) {
+            const std::uint32_t ahead = starts[docs[i + kAhead] / 32];
+            __builtin_prefetch(list + ahead);
+            __builtin_prefetch(tfs + ahead);
+        }
+        const std::uint32_t first = starts[docs[i] / 32];
+        const std::uint32_t held = starts[docs[i] / 32 + 1] - first;
+        const __m512i wanted = _mm512_set1_epi32(static_cast<int>(docs[i]));
+        const __mmask16 inside = static_cast<__mmask16>(held >= 16 ? 0xFFFFu : (1u << held) - 1u);
+        unsigned equal =
+            _mm512_mask_cmpeq_epi32_mask(inside, _mm512_maskz_loadu_epi32(inside, list + first), wanted);
+        if (held > 16) {
+            const __mmask16 rest = static_cast<__mmask16>((1u << (held - 16)) - 1u);
+            equal |= static_cast<unsigned>(_mm512_mask_cmpeq_epi32_mask(
+                         rest, _mm512_maskz_loadu_epi32(rest, list + first + 16), wanted))
+                     << 16;
+        }
+        if (equal != 0)
+            out[i] = static_cast<double>(tfs[first + static_cast<unsigned>(__builtin_ctz(equal))]);
+    }
 }
 
 void bm25_bound(const std::uint8_t* maxima, std::size_t n, std::uint16_t weight, bool add,

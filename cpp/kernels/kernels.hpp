@@ -26,6 +26,12 @@ using Bm25Row = void(const float* row, std::size_t n, float weight, float* sums)
 using Bm25Pick = std::size_t(float* sums, std::size_t n, float threshold, std::uint32_t* out,
                              float* out_sums) noexcept;
 
+// A frequent term's frequencies: out[i] = tfs[at] where list[at] == docs[i], untouched where there is no such
+// `at`. list ascends, docs too; the entries of documents [32 b, 32 b + 32) are list[starts[b]..starts[b +
+// 1]).
+using Bm25Find = void(const std::uint32_t* list, const std::uint32_t* starts, const std::uint8_t* tfs,
+                      const std::uint32_t* docs, std::size_t n, double* out) noexcept;
+
 // bounds[i] = (add ? bounds[i] : 0) + (maxima[i] * weight >> 8) + 1, modulo 2^16; n is a multiple of 64.
 using Bm25Bound = void(const std::uint8_t* maxima, std::size_t n, std::uint16_t weight, bool add,
                        std::uint16_t* bounds) noexcept;
@@ -129,6 +135,7 @@ struct Kernels {
     Bm25Select* bm25_select;
     Bm25Row* bm25_row;
     Bm25Pick* bm25_pick;
+    Bm25Find* bm25_find;
     Bm25Bound* bm25_bound;
     Bm25Blocks* bm25_blocks;
     DenseDot* dense_dot;
@@ -150,6 +157,7 @@ Bm25Add bm25_add;
 Bm25Select bm25_select;
 Bm25Row bm25_row;
 Bm25Pick bm25_pick;
+Bm25Find bm25_find;
 Bm25Bound bm25_bound;
 Bm25Blocks bm25_blocks;
 DenseDot dense_dot;
@@ -171,6 +179,7 @@ Bm25Add bm25_add;
 Bm25Select bm25_select;
 Bm25Row bm25_row;
 Bm25Pick bm25_pick;
+Bm25Find bm25_find;
 Bm25Bound bm25_bound;
 Bm25Blocks bm25_blocks;
 DenseDot dense_dot;
@@ -192,6 +201,7 @@ Bm25Add bm25_add;
 Bm25Select bm25_select;
 Bm25Row bm25_row;
 Bm25Pick bm25_pick;
+Bm25Find bm25_find;
 Bm25Bound bm25_bound;
 Bm25Blocks bm25_blocks;
 DenseDot dense_dot;
@@ -212,6 +222,7 @@ namespace avx512vnni {
 using avx512::bm25_add;
 using avx512::bm25_blocks;
 using avx512::bm25_bound;
+using avx512::bm25_find;
 using avx512::bm25_pick;
 using avx512::bm25_row;
 using avx512::bm25_select;
@@ -234,6 +245,7 @@ namespace avx512amx {
 using avx512::bm25_add;
 using avx512::bm25_blocks;
 using avx512::bm25_bound;
+using avx512::bm25_find;
 using avx512::bm25_pick;
 using avx512::bm25_row;
 using avx512::bm25_select;
@@ -256,6 +268,7 @@ namespace neon {
 using scalar::bm25_add;
 using scalar::bm25_blocks;
 using scalar::bm25_bound;
+using scalar::bm25_find;
 using scalar::bm25_pick;
 using scalar::bm25_row;
 using scalar::bm25_select;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from . import _core
@@ -326,7 +327,7 @@ class BM25Index(Querying, Explaining, Saving):
                 given, best, scorer, state, allowed, as_threads(threads), level or ""
             )
             return [Hits(state.ids_at(slots), scores) for slots, scores in answers]
-        answers = searcher.search_many(
+        ends, slots, scores = searcher.search_many(
             given,
             best,
             scorer,
@@ -335,7 +336,10 @@ class BM25Index(Querying, Explaining, Saving):
             threads=as_threads(threads),
             level=level or "",
         )
-        return [Hits(state.ids_at(slots), scores) for slots, scores in answers]
+        ids = state.ids_at(slots)
+        return [
+            Hits(ids[first:last], scores[first:last]) for first, last in pairwise(ends.tolist())
+        ]
 
     def scores(self, query: Any, *, level: str | None = None) -> Float64Array:
         """The score of every document, float64 [N] by position.
