@@ -147,7 +147,7 @@ class BM25:
             return []
         unique, back = np.unique(places, return_inverse=True)
         scores: list[float] = (
-            self._scorer().parts(self._known(query), unique, None)[0][back].tolist()
+            self._scorer().parts(self._known(query), unique, None)[0][0][back].tolist()
         )
         return scores
 
