@@ -11,9 +11,12 @@ void screen_limits(const PanelLimits& panel, const QueryLimits& queries, std::si
     bounds::limits(panel, queries, n, limits);
 }
 
-static __m512 narrow(const double* values) noexcept {
-    const __m256 low = _mm512_maskz_cvtpd_ps(0xFF, _mm512_loadu_pd(values));
-    const __m256 high = _mm512_maskz_cvtpd_ps(0xFF, _mm512_loadu_pd(values + 8));
+// Only the wanted values are read: the squares end with the last row, not with its panel.
+static __m512 narrow(const double* values, __mmask16 wanted) noexcept {
+    const __m256 low =
+        _mm512_maskz_cvtpd_ps(0xFF, _mm512_maskz_loadu_pd(static_cast<__mmask8>(wanted), values));
+    const __m256 high =
+        _mm512_maskz_cvtpd_ps(0xFF, _mm512_maskz_loadu_pd(static_cast<__mmask8>(wanted >> 8), values + 8));
     return _mm512_maskz_insertf32x8(0xFFFF, _mm512_castps256_ps512(low), high, 1);
 }
 
@@ -29,7 +32,7 @@ std::size_t screen_take(const std::int32_t* acc, std::uint64_t mask, const TakeB
         const __m512 sums = _mm512_maskz_cvtepi32_ps(0xFFFF, _mm512_loadu_si512(acc + r));
         __m512 middle =
             _mm512_add_ps(_mm512_mul_ps(_mm512_set1_ps(bounds.scale), sums), _mm512_set1_ps(bounds.base));
-        if (squares != nullptr) middle = _mm512_sub_ps(middle, narrow(squares + r));
+        if (squares != nullptr) middle = _mm512_sub_ps(middle, narrow(squares + r, wanted));
         __m512 width =
             _mm512_add_ps(_mm512_set1_ps(bounds.fixed),
                           _mm512_mul_ps(_mm512_set1_ps(bounds.slope), _mm512_loadu_ps(residuals + r)));
