@@ -264,7 +264,9 @@ void DenseScreen::ensure_all() const {
 
 bool DenseScreen::equals(const DenseScreen& other) const {
     const auto same = [](const auto& a, const auto& b) {
-        return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.span().size_bytes()) == 0;
+        // An empty column has no address, which memcmp may not be given.
+        return a.size() == b.size() &&
+               (a.size() == 0 || std::memcmp(a.data(), b.data(), a.span().size_bytes()) == 0);
     };
     return steps_ == other.steps_ && rotation_.matrix == other.rotation_.matrix &&
            rotation_.head == other.rotation_.head && rotation_.tail_shift == other.rotation_.tail_shift &&
