@@ -10,7 +10,7 @@ import pytest
 # "ci" draws the same examples on every run, so a red run can be repeated; "soak" finds new ones.
 hypothesis.settings.register_profile("ci", derandomize=True, max_examples=200, deadline=None)
 # A build with sanitizers runs several times slower.
-hypothesis.settings.register_profile("sanitize", derandomize=True, max_examples=30, deadline=None)
+hypothesis.settings.register_profile("sanitize", derandomize=True, max_examples=12, deadline=None)
 hypothesis.settings.register_profile("soak", max_examples=20_000, deadline=None)
 hypothesis.settings.load_profile(os.environ.get("GNOMON_HYPOTHESIS", "ci"))
 

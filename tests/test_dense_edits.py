@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import gnomon
+import hypothesis
 import numpy as np
 import pytest
 from gnomon.reference import dense as reference
@@ -104,6 +105,8 @@ class Edits(RuleBasedStateMachine):
 
 
 TestEdits = Edits.TestCase
+# Fifty steps a history: a quarter of the usual histories takes a quarter of half a minute.
+TestEdits.settings = hypothesis.settings(max_examples=max(1, hypothesis.settings().max_examples // 4))
 
 
 @pytest.mark.parametrize("metric", ["cosine", "ip", "l2"])
