@@ -83,7 +83,8 @@ IMPORTS = {
     "reference": {"gnomon"},
     "agent": {"jsonschema_rs", "rfc8785", "anyio", "tenacity", "gnomon"},
     "corpus": {"msgspec", "gnomon"},
-    "compat": {"numpy", "langchain_core", "gnomon"},  # the last for compat.langchain's base classes
+    # Base classes of compat.langchain, compat.sklearn and compat.txtai.
+    "compat": {"numpy", "langchain_core", "sklearn", "scipy", "txtai", "gnomon"},
     "": {"numpy", "gnomon"},
 }
 FRAMEWORKS = {"langchain_core", "langgraph", "pydantic_ai", "agents", "dbos", "mcp"}
