@@ -83,8 +83,11 @@ IMPORTS = {
     "reference": {"gnomon"},
     "agent": {"jsonschema_rs", "rfc8785", "anyio", "tenacity", "gnomon"},
     "corpus": {"msgspec", "gnomon"},
-    # Base classes of compat.langchain, compat.sklearn and compat.txtai.
-    "compat": {"numpy", "langchain_core", "sklearn", "scipy", "txtai", "gnomon"},
+    # Base classes of compat.langchain, compat.sklearn, compat.txtai and compat._st_training.
+    "compat": {
+        *("numpy", "gnomon"),
+        *("langchain_core", "sklearn", "scipy", "txtai", "sentence_transformers"),
+    },
     "": {"numpy", "gnomon"},
 }
 FRAMEWORKS = {"langchain_core", "langgraph", "pydantic_ai", "agents", "dbos", "mcp"}

@@ -16,10 +16,11 @@ What differs from scikit-learn:
 ==========================  ===============================  =====================================
 matter                      scikit-learn                     here
 ==========================  ===============================  =====================================
-ties                        by NumPy's argpartition          distance rising, then id rising
-distances                   in the dtype of the data; the    a float64 sum in one written order,
-                            expansion of float32 squares     rounded to that dtype once
-                            cancels
+ties                        by NumPy's argpartition          by the float64 score behind the
+                                                             distance, then id rising
+distances                   float32 for cosines of float32,  the same dtypes; a float64 sum in one
+                            else float64; the expansion of   written order, rounded once
+                            squares cancels
 distance to itself          about 1e-7 in float32            0 (a zero vector under cosine: 1)
 neighbours of the fitted    with more duplicates than k the  never the row itself
 data (``X=None``)           first is left out instead
@@ -171,6 +172,7 @@ class _Exact:
             values = 0.0 - scores
             if self.effective_metric_ != "sqeuclidean":
                 values = np.sqrt(values)
+            return values  # as scikit-learn's, for float32 data too
         single = queries.dtype == self._fit_X.dtype == np.float32
         return values.astype(np.float32 if single else np.float64)
 

@@ -46,7 +46,7 @@ from .faiss import IndexFlatIP, IndexIDMap, read_index, write_index
 try:
     from txtai import ann
 
-    _Base = ann.ANN
+    _Base: Any = ann.ANN
 except ImportError:  # everything but txtai's own record of the build works without it
     _Base = object
 
