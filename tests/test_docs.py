@@ -12,7 +12,11 @@ import gnomon
 import pytest
 
 OPTIONS = doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL
-NEEDS = {"gnomon.compat.langchain": "langchain_core"}  # what an import needs beyond `test`
+NEEDS = {  # what an import needs beyond the dependencies
+    "gnomon.compat.langchain": "langchain_core",
+    "gnomon.compat.sklearn": "sklearn",
+    "gnomon.compat._st_training": "sentence_transformers",
+}
 NO_EXAMPLE = {"__version__"}  # data, not a thing to call
 MODULES = sorted(
     {"gnomon"}
