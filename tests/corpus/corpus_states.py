@@ -9,25 +9,10 @@ from typing import Any
 import numpy as np
 from gnomon.corpus import CorpusIndex, Documents, Snapshot, Source, to_json
 
-WORDS = [
-    "max_allowed_packet",
-    "timeout",
-    "retry",
-    "deadlock",
-    "connection",
-    "`wait_timeout`",
-    "--skip-name",
-    "error",
-    "ER_LOCK_DEADLOCK",
-    "1205",
-    "server",
-    "replica",
-    "index",
-    "query",
-    "cache",
-    "buffer",
-    "pool",
-]
+WORDS = (
+    *("max_allowed_packet", "timeout", "retry", "deadlock", "connection", "`wait_timeout`"),
+    *("--skip-name", "error", "ER_LOCK_DEADLOCK", "1205", "server", "replica", "index", "query"),
+)
 ACLS = ((), ("public",), ("public", "staff"), ("staff",), ("ops",))
 
 

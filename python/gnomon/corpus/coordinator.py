@@ -255,8 +255,12 @@ class CorpusIndex:
         keep = named(self._opened.state)
         for kind in KINDS:
             for name in os.listdir(self.path / kind):
+                orphan = self.path / kind / name
                 if name not in keep[kind]:
-                    shutil.rmtree(self.path / kind / name, ignore_errors=True)
+                    if orphan.is_dir():
+                        shutil.rmtree(orphan, ignore_errors=True)
+                    else:  # the lock of a directory that was being made
+                        orphan.unlink(missing_ok=True)
                     _crash_point("in_cleanup")
 
 
