@@ -410,7 +410,8 @@ class _Transaction:
 
     def _vectors(self, live: Live, embedder: Embedder | None, name: str) -> tuple[Part | None, str]:
         state = self._opened.state
-        if embedder is None and state.dense is None:
+        known = self._opened.dense is not None and len(self._opened.dense) > 0
+        if (embedder is None or live.n_chunks == 0) and not known:
             return None, ""
         where = self._path / "dense" / self._name
         old = self._opened.dense if embedder is None or state.embedder == name else None
