@@ -28,13 +28,14 @@ from .._atomic import sync
 from .._lock import Lock
 from ..bm25 import BM25Index
 from ..bm25_policy import merges
+from ..bm25_session import Session
 from ..storage import DirectoryWriter
 from .assemble import Limits
 from .extractor import Extractor
 from .generation import KINDS, LOCK, META, Database, Part, SegmentPart, State, manifest_crc, named
 from .ingest import Documents, Folder, Ingest, UpdateReport
 from .live import Live, Mask
-from .opened import Opened
+from .opened import Opened, taken_over
 from .rewrite import rewrite_segments
 from .segment import Segment
 from .segment_writer import PART, SegmentWriter
@@ -389,7 +390,12 @@ class _Transaction:
     def _writable_sparse(self) -> BM25Index:
         old = self._path / "sparse" / self._opened.state.sparse.name
         clone(old, self._path / "sparse" / self._name)
-        self._sparse = BM25Index.open(self._path / "sparse" / self._name, mode="w")
+        session = Session(self._path / "sparse" / self._name, writing=True)
+        try:
+            self._sparse = taken_over(self._opened.sparse, session.opened(), session)
+        except BaseException:
+            session.close()
+            raise
         return self._sparse
 
     def _alive(self, step: Ingest) -> tuple[list[Segment], list[Mask]]:
