@@ -25,6 +25,8 @@ class DocumentJoiner(_Original):
     """
 
     def _rrf(self, document_lists: list[list[Document]]) -> list[Document]:
+        if not document_lists:
+            return []
         rankings = [[document.id for document in documents] for documents in document_lists]
         scores = rrf_scores(rankings, weights=self.weights, preset="haystack")
         first: dict[str, Document] = {}

@@ -8,6 +8,7 @@ import numpy as np
 from haystack import Document, logging
 from haystack.document_stores.errors import DocumentStoreError
 from haystack.document_stores.in_memory import document_store as _module
+from haystack.document_stores.in_memory.document_store import InMemoryDocumentStore as _Original
 from haystack.utils import expit
 from haystack.utils.filters import document_matches_filter
 
@@ -39,7 +40,7 @@ class _Storage(TrackedDict[str, Document]):
         return _Storage, (dict(self),)
 
 
-class InMemoryDocumentStore(_module.InMemoryDocumentStore):
+class InMemoryDocumentStore(_Original):
     """Haystack's ``InMemoryDocumentStore`` whose retrievals read a matrix and an inverted index.
 
     Examples
@@ -66,7 +67,7 @@ class InMemoryDocumentStore(_module.InMemoryDocumentStore):
         return self._storage()
 
     def _storage(self) -> _Storage:
-        held = _module.InMemoryDocumentStore.storage.fget(self)
+        held = _Original.storage.fget(self)
         if not isinstance(held, _Storage):  # new, or all documents were deleted
             held = _Storage(held)
             if self._shared:
