@@ -28,6 +28,7 @@ a stored Document                                            ``write_documents``
 a subclass's ``_score_...`` used                             not called; derive from Haystack's
 serialized type             haystack...                      gnomon.compat.haystack..., which this
                                                              import allows Haystack to load
+``delete_by_filter_async``  not there                        there
 ``DocumentJoiner``, by      keeps the last list's document   keeps the first list's document
 reciprocal rank             of several with one id
 ==========================  ===============================  =====================================

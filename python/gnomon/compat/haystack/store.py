@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import numpy as np
@@ -85,6 +86,14 @@ class InMemoryDocumentStore(_Original):
             )
             for document in documents
         ]
+
+    async def delete_by_filter_async(self, filters: dict[str, Any]) -> int:
+        """As ``delete_by_filter``, in the store's executor."""
+        loop = asyncio.get_running_loop()
+        deleted: int = await loop.run_in_executor(
+            self.executor, lambda: self.delete_by_filter(filters=filters)
+        )
+        return deleted
 
     def bm25_retrieval(
         self,
