@@ -70,8 +70,9 @@ class ExactSearchIndex:
     """
 
     def __init__(self, model: Any) -> None:
-        name = model.mteb_model_meta.similarity_fn_name
-        self.metric = _METRICS.get(getattr(name, "name", str(name)).upper())
+        given = model.mteb_model_meta.similarity_fn_name
+        name = getattr(given, "name", str(given))
+        self.metric = _METRICS.get(name.upper())
         if self.metric is None:
             warnings.warn(
                 f"gnomon knows {', '.join(_METRICS)}; similarity {name} is computed by the model",

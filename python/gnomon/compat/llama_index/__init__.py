@@ -18,6 +18,7 @@ ties                        the greater node id              score falling, then
 cosine                      float64                          gnomon's, of the vectors in float32
 a zero vector               NaN; other nodes get lost        similarity 0
 NaN or infinity             NaN; other nodes get lost        ValueError that names the row
+a top k of None or 0        all                              all
 a negative top k            drops some, or all               ValueError
 ``data.embedding_dict``     a dict                           a dict; a vector is replaced with its
                                                              list, not written into

@@ -96,7 +96,7 @@ def get_top_k_mmr_embeddings(
     if len(embeddings) == 0:
         return [], []
     rows = stacked(embeddings)
-    best = len(rows) if similarity_top_k is None else as_count(similarity_top_k, "similarity_top_k")
+    best = as_count(similarity_top_k, "similarity_top_k") if similarity_top_k else len(rows)
     scores, picks = mmr(query_embedding, rows, best, mmr_threshold, mmr_penalty)
     return scores, [embedding_ids[pick] for pick in picks] if embedding_ids else picks
 

@@ -72,16 +72,14 @@ class SimpleVectorStore(_Original):
         rows = held.derived("rows", lambda: _rows(held))
         allowed = self._allowed(query, rows.keys)
         wanted = query_of(query.query_embedding, rows.index.dim)
+        best = as_count(query.similarity_top_k or len(rows.keys), "similarity_top_k")
         if query.mode == VectorStoreQueryMode.MMR:
             places = np.arange(len(rows.keys)) if allowed is None else np.flatnonzero(allowed)
             among = rows.vectors if allowed is None else rows.vectors[places]
-            limit = query.similarity_top_k
-            best = len(places) if limit is None else as_count(limit, "similarity_top_k")
             penalty = kwargs.get("mmr_penalty", "last")
             scores, picks = mmr(wanted, among, best, kwargs.get("mmr_threshold"), penalty)
             found = places[picks].tolist() if picks else []
         else:
-            best = as_count(query.similarity_top_k or len(rows.keys), "similarity_top_k")
             hits = rows.search(wanted, best, allowed)
             scores, found = hits.scores.tolist(), hits.ids.tolist()
         return VectorStoreQueryResult(
