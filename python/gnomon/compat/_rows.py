@@ -13,6 +13,9 @@ from ..arrays import as_count, as_float32
 from ..dense_index import DenseIndex
 from ..results import Hits
 
+# Below so many numbers one query takes longer to share among threads than to answer.
+_SHARED_FROM = 1 << 24
+
 
 @dataclass(frozen=True)
 class Rows:
@@ -31,7 +34,8 @@ class Rows:
     def search(self, query: Any, k: int, allowed: npt.NDArray[np.bool_] | None = None) -> Hits:
         """The best k places for one query [D]; only those that ``allowed`` [N] has True."""
         best = min(as_count(k, "k"), len(self.keys))
-        found: Hits = self.index.search(query, best, filter=allowed)
+        threads = 1 if self.vectors.size < _SHARED_FROM else None
+        found: Hits = self.index.search(query, best, filter=allowed, threads=threads)
         return found
 
 

@@ -51,6 +51,11 @@ class TrackedDict(dict[Key, Value]):
     def __reduce__(self) -> Any:
         return TrackedDict, (dict(self),)  # what was derived is made again
 
+    @property
+    def changes(self) -> int:
+        """How often an entry may have changed."""
+        return self._changes
+
     def derived(self, name: Any, make: Callable[[], Derived]) -> Derived:
         """What ``make()`` gave last under this name, unless an entry has changed since."""
         changes = self._changes  # before the entries are read: another thread may add some

@@ -1,4 +1,4 @@
-"""Every suite of haystack.testing for document stores, over Haystack's in-memory store or gnomon's."""
+"""The suites of haystack.testing for document stores, over Haystack's own store or gnomon's."""
 
 from __future__ import annotations
 

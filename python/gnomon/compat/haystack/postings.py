@@ -21,6 +21,7 @@ class Postings:
 
     def __init__(self) -> None:
         self._known: dict[str, Any] = {}
+        self._seen: tuple[int, int] | None = None
         self._index: BM25Index | None = None
         self._lock = threading.Lock()
         self._scorer: tuple[Any, Formula, Any] | None = None
@@ -28,14 +29,19 @@ class Postings:
     def __reduce__(self) -> Any:
         return Postings, ()  # is made again from the store
 
-    def follow(self, counted: Mapping[str, Any]) -> None:
-        """Takes over what was written and deleted since the last time."""
+    def follow(self, counted: Mapping[str, Any], changes: int) -> None:
+        """Takes over what was written and deleted since the last time.
+
+        ``changes`` is the number of changes of the store. Haystack changes it before the counts, so
+        one between the two is known by the number of counts.
+        """
+        seen = changes, len(counted)
+        if seen == self._seen:
+            return
         with self._lock:
-            known = self._known
-            gone = [name for name, count in known.items() if counted.get(name) is not count]
-            new = {name: count for name, count in counted.items() if known.get(name) is not count}
-            if not gone and not new:
-                return
+            now, known = dict(counted), self._known  # one state, whoever writes meanwhile
+            gone = [name for name, count in known.items() if now.get(name) is not count]
+            new = {name: count for name, count in now.items() if known.get(name) is not count}
             tokens = [list(count.freq_token.elements()) for count in new.values()]
             if self._index is None or len(gone) == len(known):
                 self._index = BM25Index.build(tokens, ids=list(new)) if new else None
@@ -44,7 +50,7 @@ class Postings:
                     self._index.delete(gone)
                 if new:
                     self._index.add(tokens, ids=list(new))
-            self._known = dict(counted)
+            self._known, self._seen = now, seen
 
     def top(
         self, tokens: Sequence[str], formula: Formula, k: int | None, names: Sequence[str] | None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -124,7 +125,7 @@ class InMemoryDocumentStore(_Original):
         if not (counted if names is None else names):
             logger.info("No documents found for BM25 retrieval. Returning empty list.")
             return []
-        held.postings.follow(counted)
+        held.postings.follow(counted, held.changes)
         formula = self._formula()
         found = held.postings.top(self._tokenize_bm25(query), formula, limit, names)
         if formula.name != "haystack-okapi":
@@ -225,9 +226,10 @@ class InMemoryDocumentStore(_Original):
 
     @staticmethod
     def _copied(document: Document, score: float, with_embedding: bool) -> Document:
-        fields = document.to_dict()
+        # to_dict copies an embedding number by number, which takes longer than the search.
+        fields = replace(document, embedding=None).to_dict()
         fields["score"] = score
-        if not with_embedding:
-            fields["embedding"] = None
+        if with_embedding and document.embedding is not None:
+            fields["embedding"] = list(document.embedding)
         copied: Document = Document.from_dict(fields)
         return copied
