@@ -12,11 +12,13 @@ import gnomon
 import pytest
 
 OPTIONS = doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL
-# What the import of a package or one of its modules needs beyond `test`.
+# What the import of a package or one of its modules needs beyond the dependencies.
 NEEDS = {
     "gnomon.compat.langchain": "langchain_core",
     "gnomon.compat.llama_index": "llama_index.core",
     "gnomon.compat.haystack": "haystack",
+    "gnomon.compat.sklearn": "sklearn",
+    "gnomon.compat._st_training": "sentence_transformers",
 }
 NO_EXAMPLE = {"__version__"}  # data, not a thing to call
 MODULES = sorted(

@@ -83,7 +83,11 @@ IMPORTS = {
     "reference": {"gnomon"},
     "agent": {"jsonschema_rs", "rfc8785", "anyio", "tenacity", "gnomon"},
     "corpus": {"msgspec", "gnomon"},
-    "compat": {"numpy", "langchain_core", "gnomon"},  # the last for compat.langchain's base classes
+    # Base classes of compat.langchain, compat.sklearn, compat.txtai and compat._st_training.
+    "compat": {
+        *("numpy", "gnomon"),
+        *("langchain_core", "sklearn", "scipy", "txtai", "sentence_transformers"),
+    },
     "": {"numpy", "gnomon"},
 }
 FRAMEWORKS = {"langchain_core", "langgraph", "pydantic_ai", "agents", "dbos", "mcp"}

@@ -93,6 +93,27 @@ def test_retrieve_gives_the_peers_scores_and_a_stated_order(
         assert documents[row].tolist() == order[:k]
 
 
+@pytest.mark.parametrize("method", METHODS)
+@given(
+    corpus=CORPUS,
+    queries=st.lists(st.lists(TOKENS, max_size=6), min_size=1, max_size=5),
+    k=st.integers(0, 12),
+)
+@settings(max_examples=60)
+def test_the_columns_alone_give_what_every_score_gives(
+    method: str, corpus: Any, queries: Any, k: int
+) -> None:
+    """One object reads several queries: nothing of one may be left for the next."""
+    index = ours.BM25(method=method)
+    index.index(with_ids(corpus), **QUIET)
+    k = min(k, len(corpus))
+    found = index.retrieve(queries, k=k)
+    for query, documents, scores in zip(queries, *found, strict=True):
+        expected = ours.selection.topk(index.get_scores(query), k)
+        assert scores.tolist() == expected[0].tolist()
+        assert documents.tolist() == expected[1].tolist()
+
+
 def test_kinds_of_queries_and_corpora(peer: Any) -> None:
     texts = ["red apple pie", "green pear and apple", "a plum, a red plum"]
     theirs, mine = peer.BM25(), ours.BM25()

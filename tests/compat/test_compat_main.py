@@ -36,8 +36,7 @@ def test_the_lines_run(peer: gnomon.compat.__main__.Peer) -> None:
 
 
 def test_every_module_is_listed_and_says_what_differs() -> None:
-    modules = pkgutil.iter_modules(gnomon.compat.__path__)
-    names = {module.name for module in modules if not module.name.startswith("_")}
+    names = {m.name for m in pkgutil.iter_modules(gnomon.compat.__path__) if m.name[0] != "_"}
     listed = {
         peer.after.split("gnomon.compat")[1].replace(" import ", ".").split(".")[1]
         for peer in PEERS

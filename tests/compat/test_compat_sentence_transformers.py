@@ -221,6 +221,56 @@ def test_against_the_package() -> None:
     assert ours.community_detection(rows, threshold=0.5, min_community_size=3) == groups
 
 
+def test_the_evaluator_and_the_miner_need_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
+    monkeypatch.delitem(sys.modules, "gnomon.compat._st_training", raising=False)
+    for name in ("InformationRetrievalEvaluator", "mine_hard_negatives"):
+        with pytest.raises(ImportError, match="pip install sentence-transformers"):
+            getattr(ours, name)
+    with pytest.raises(AttributeError, match="no_such_thing"):
+        _ = ours.no_such_thing
+
+
+class Model:
+    """What the evaluator asks of a model: texts are numbers, rows of a table."""
+
+    similarity_fn_name = "cosine"
+    rows = np.random.default_rng(12).normal(size=(60, 4)).round().astype(np.float32)
+
+    class model_card_data:  # noqa: N801
+        @staticmethod
+        def set_evaluation_metrics(*_: Any) -> None: ...
+
+    def similarity(self, a: Any, b: Any) -> Any:
+        util = pytest.importorskip("sentence_transformers.util")
+        return util.cos_sim(a, b)
+
+    def encode_document(self, texts: list[str], **_: Any) -> Any:
+        return rows_as_tensor(self.rows[[int(text) for text in texts]])
+
+    encode_query = encode = encode_document
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_the_evaluator(own: bool, tmp_path: Any) -> None:
+    evaluation = pytest.importorskip(
+        "sentence_transformers.evaluation", reason="sentence-transformers is not installed"
+    )
+    queries = {f"q{i}": str(i) for i in range(12)}
+    corpus = {str(i): str(i) for i in range(60)}
+    relevant = {f"q{i}": {str((7 * i + j) % 60) for j in range(4)} for i in range(12)}
+    functions = {"mine": lambda a, b: -((a[:, None] - b[None]) ** 2).sum(-1)} if own else None
+    found = []
+    for kind in (evaluation.InformationRetrievalEvaluator, ours.InformationRetrievalEvaluator):
+        evaluator = kind(queries, corpus, relevant, corpus_chunk_size=9, score_functions=functions)
+        if own and kind is ours.InformationRetrievalEvaluator:
+            with pytest.warns(UserWarning, match="sentence-transformers itself searches"):
+                found.append(evaluator(Model()))
+        else:
+            found.append(evaluator(Model(), output_path=str(tmp_path)))
+    assert found[0] == found[1]
+
+
 def rows_as_tensor(rows: Any) -> Any:
     import torch
 

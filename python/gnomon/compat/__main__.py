@@ -34,6 +34,21 @@ PEERS = (
         "from gnomon.compat.sentence_transformers import semantic_search",
         False,
     ),
+    Peer("faiss-cpu", "1.15.1", "import faiss", "from gnomon.compat import faiss", False),
+    Peer(
+        "scikit-learn",
+        "1.9.1",
+        "from sklearn.neighbors import NearestNeighbors",
+        "from gnomon.compat.sklearn import ExactNearestNeighbors as NearestNeighbors",
+        True,
+    ),
+    Peer(
+        "txtai",
+        "9.14.0",
+        "backend = 'faiss'  # of txtai.Embeddings({'backend': ...})",
+        "from gnomon.compat.txtai import Exact; backend = 'gnomon.compat.txtai.Exact'",
+        False,
+    ),
     Peer(
         "langchain-core",
         "1.8.3",

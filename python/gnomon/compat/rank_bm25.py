@@ -270,6 +270,8 @@ class BM25L(BM25):
     array([ True, False])
     """
 
+    _formula = "rank_bm25-l"
+
     def __init__(
         self,
         corpus: Iterable[Any],
@@ -285,11 +287,11 @@ class BM25L(BM25):
         self._parameters().checked()
 
     def _parameters(self) -> Formula:
-        name = "rank_bm25-l" if self.compat == "0.2.2" else "rank_bm25-l-head"
+        name = self._formula if self.compat == "0.2.2" else f"{self._formula}-head"
         return Formula(name, float(self.k1), float(self.b), float(self.delta))
 
 
-class BM25Plus(BM25):
+class BM25Plus(BM25L):
     """BM25+ (Lv & Zhai 2011) as rank_bm25 computes it: an absent term adds delta * idf.
 
     Examples
@@ -298,6 +300,8 @@ class BM25Plus(BM25):
     >>> BM25Plus([["one", "two"], ["three"]]).get_batch_scores(["three"], [1, 0])
     [2.391..., 1.098...]
     """
+
+    _formula = "rank_bm25-plus"
 
     def __init__(
         self,
@@ -309,10 +313,4 @@ class BM25Plus(BM25):
         *,
         compat: str = "0.2.2",
     ):
-        self.k1, self.b, self.delta = k1, b, delta
-        super().__init__(corpus, tokenizer, compat=compat)
-        self._parameters().checked()
-
-    def _parameters(self) -> Formula:
-        name = "rank_bm25-plus" if self.compat == "0.2.2" else "rank_bm25-plus-head"
-        return Formula(name, float(self.k1), float(self.b), float(self.delta))
+        super().__init__(corpus, tokenizer, k1, b, delta, compat=compat)

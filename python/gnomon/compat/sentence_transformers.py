@@ -27,11 +27,20 @@ chunk and batch sizes      change memory, and ties            an upper bound; ne
 ``threshold`` of           compared in float32                compared in float64
 communities
 ``min_community_size=0``   IndexError                         ValueError
+``mine_hard_negatives``    torch or faiss, by ``use_faiss``   one search, whatever ``use_faiss``;
+                                                              ``import faiss`` elsewhere in the
+                                                              process gives gnomon's meanwhile
+``Information-             encodes and searches               encodes the corpus, then searches
+RetrievalEvaluator``       ``corpus_chunk_size`` at a time    it once; the same order of ties
 =========================  =================================  ==================================
+
+``mine_hard_negatives`` and ``InformationRetrievalEvaluator`` derive from sentence-transformers' own
+and need it installed.
 """
 
 from __future__ import annotations
 
+import importlib
 import sys
 import warnings
 from collections.abc import Callable
@@ -43,7 +52,13 @@ import numpy.typing as npt
 from .. import _core
 from ..arrays import as_count, as_float32, is_tensor
 
-__all__ = ["community_detection", "paraphrase_mining_embeddings", "semantic_search"]
+__all__ = [  # noqa: F822 - two come from __getattr__
+    "InformationRetrievalEvaluator",
+    "community_detection",
+    "mine_hard_negatives",
+    "paraphrase_mining_embeddings",
+    "semantic_search",
+]
 
 _METRICS = {"cos_sim": "cosine", "dot_score": "ip"}
 _CELLS = 1 << 25  # scores held at once by community_detection: 256 MiB
@@ -266,3 +281,17 @@ def _top(
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
     best = min(k, corpus.shape[0])
     return _core.dense_top_k(corpus, queries, metric, best, "zero", 0, "")
+
+
+def __getattr__(name: str) -> Any:
+    """What needs sentence-transformers is imported when it is asked for."""
+    if name not in ("InformationRetrievalEvaluator", "mine_hard_negatives"):
+        raise AttributeError(f"gnomon.compat.sentence_transformers has no {name!r}")
+    try:
+        training = importlib.import_module(f"{__package__}._st_training")
+    except ImportError as error:
+        raise ImportError(
+            f"{name} derives from sentence-transformers' own, which is not installed (6.2 or "
+            "later): pip install sentence-transformers"
+        ) from error
+    return getattr(training, name)

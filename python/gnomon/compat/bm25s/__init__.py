@@ -34,7 +34,7 @@ hf, high_level, cli, mcp     there                            not there; use bm2
 
 A masked document (``weight_mask`` 0) comes back with score 0 when k exceeds the others, as in
 bm25s. :class:`gnomon.BM25Index` has a filter that leaves such documents out, an index that changes,
-and a search that does not score every document.
+and a search that does not read every posting of a query.
 """
 
 from __future__ import annotations
@@ -178,6 +178,20 @@ class BM25:
 
         Raises ValueError for an id that the index does not have.
         """
+        ids = self._column_ids(query_tokens_ids)
+        scores = scoring.columns_sum(self.scores, ids, np.dtype(self.dtype))
+        if self.nonoccurrence_array is not None:
+            scores += self._shift(ids)
+        if weight_mask is not None:
+            scores *= weight_mask
+        return scores
+
+    def _shift(self, ids: npt.NDArray[Any]) -> Any:
+        """What a document without any of the tokens scores; None for 0."""
+        return None if self.nonoccurrence_array is None else self.nonoccurrence_array[ids].sum()
+
+    def _column_ids(self, query_tokens_ids: Any) -> npt.NDArray[Any]:
+        """Token ids as an array, without the empty token; ValueError for one without a column."""
         ids = np.asarray(query_tokens_ids, dtype=np.dtype(self.int_dtype)).ravel()
         n_columns = len(self.scores["indptr"]) - 1
         if self.vocab_dict.get("") == n_columns:
@@ -185,23 +199,20 @@ class BM25:
         if len(ids) and not (ids.min() >= 0 and ids.max() < n_columns):
             bad = ids.max() if ids.min() >= 0 else ids.min()
             raise ValueError(f"the query holds the token id {bad}; the index has {n_columns}")
-        scores = scoring.columns_sum(self.scores, ids, np.dtype(self.dtype))
-        if self.nonoccurrence_array is not None:
-            scores += self.nonoccurrence_array[ids].sum()
-        if weight_mask is not None:
-            scores *= weight_mask
-        return scores
+        return ids
 
     def get_scores(self, query_tokens_single: Any, weight_mask: Any = None) -> Any:
         """The score of every document for a list of tokens or of token ids."""
-        if not isinstance(query_tokens_single, list):
+        return self.get_scores_from_ids(self._token_ids(query_tokens_single), weight_mask)
+
+    def _token_ids(self, query: Any) -> list[int]:
+        if not isinstance(query, list):
             raise ValueError("The query_tokens must be a list of tokens.")
-        query = query_tokens_single
         if query and isinstance(query[0], str):
-            query = self.get_tokens_ids(query)
-        elif query and not isinstance(query[0], Integral):
+            return self.get_tokens_ids(query)
+        if query and not isinstance(query[0], Integral):
             raise ValueError("The query_tokens must be a list of tokens or a list of token IDs.")
-        return self.get_scores_from_ids(query, weight_mask)
+        return query
 
     def retrieve(
         self,
@@ -236,13 +247,19 @@ class BM25:
             raise ValueError(f"k must be a non-negative integer, but got {k}.")
         if return_as not in ("tuple", "documents"):
             raise ValueError("`return_as` must be either 'tuple' or 'documents'")
+        selection.check_backend(backend_selection)
         _check_mask(weight_mask, n_docs)
         queries = self._queries(query_tokens)
         documents = np.zeros((len(queries), k), np.int32 if self.backend == "numba" else np.int64)
         scores = np.zeros((len(queries), k), np.dtype(self.dtype))
+        few = None if weight_mask is not None else scoring.TopOfColumns(self.scores, scores.dtype)
         for row, query in enumerate(queries):
-            every = self.get_scores(query, weight_mask)
-            scores[row], documents[row] = selection.topk(every, k, backend_selection)
+            ids = self._column_ids(self._token_ids(query))
+            best = None if few is None else few.best(ids, k, self._shift(ids))
+            if best is None:
+                every = self.get_scores_from_ids(ids, weight_mask)
+                best = selection.topk(every, k, backend_selection)
+            scores[row], documents[row] = best
         corpus = self.corpus if corpus is None else corpus
         found = documents if corpus is None else _entries(corpus, documents)
         return Results(found, scores) if return_as == "tuple" else found

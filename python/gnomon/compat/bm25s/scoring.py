@@ -123,6 +123,49 @@ def columns_sum(matrix: dict[str, Any], token_ids: Array, dtype: np.dtype[Any]) 
     return scores
 
 
+class TopOfColumns:
+    """The best documents of a query, read from its tokens' columns alone.
+
+    The sums are those of :func:`columns_sum`, bit for bit. The memory of one number a document is
+    kept from query to query; one object serves one thread.
+    """
+
+    def __init__(self, matrix: dict[str, Any], dtype: np.dtype[Any]):
+        self.matrix = matrix
+        self.sums = np.zeros(matrix["num_docs"], dtype)
+        self.last = np.zeros(matrix["num_docs"], np.int64)
+
+    def best(self, token_ids: Array, k: int, shift: Any) -> tuple[Array, Array] | None:
+        """Scores and documents: score falling, then document rising.
+
+        None where documents without any of the tokens may be among them, or a score is NaN.
+        """
+        data, indptr = self.matrix["data"], self.matrix["indptr"]
+        ends = [(int(indptr[token]), int(indptr[token + 1])) for token in token_ids.tolist()]
+        if not 0 < k <= sum(end - start for start, end in ends):
+            return None
+        columns = [self.matrix["indices"][start:end] for start, end in ends]
+        for column, (start, end) in zip(columns, ends, strict=True):
+            np.add.at(self.sums, column, data[start:end])
+        touched = np.concatenate(columns)
+        places = np.arange(len(touched))
+        self.last[touched] = places
+        documents = touched[self.last[touched] == places]  # each once
+        scores = self.sums[documents]
+        self.sums[touched] = 0
+        if shift is not None:
+            scores += shift
+        if k > len(documents):
+            return None
+        worst = np.partition(scores, len(scores) - k)[len(scores) - k]
+        nothing = self.sums.dtype.type(0 if shift is None else shift)
+        if not worst > nothing or np.isnan(scores).any():
+            return None
+        near = np.flatnonzero(scores >= worst)
+        order = near[np.lexsort((documents[near], -scores[near]))[:k]]
+        return scores[order], documents[order]
+
+
 def checked_matrix(matrix: dict[str, Any], where: str) -> dict[str, Any]:
     """The arrays of a folder, after a look at whether they fit each other.
 

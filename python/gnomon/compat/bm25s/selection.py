@@ -19,8 +19,7 @@ def topk(
     >>> topk([2.0, 2.0, 0.0, 1.0], 3)
     (array([2., 2., 1.]), array([0, 1, 3]))
     """
-    if backend not in ("auto", "numpy", "jax", "numba"):
-        raise ValueError(f"Invalid backend {backend!r}. Please choose from 'numpy' or 'jax'.")
+    check_backend(backend)
     scores = np.asarray(query_scores)
     if k < 0:
         raise ValueError(f"k must be a non-negative integer, but got {k}.")
@@ -33,3 +32,12 @@ def topk(
     near = np.arange(len(keys)) if np.isnan(worst) else np.flatnonzero(keys <= worst)
     best = near[np.argsort(keys[near], kind="stable")[:k]]
     return scores[best], best.astype(np.int64)
+
+
+def check_backend(backend: str) -> None:
+    """ValueError for a name that bm25s does not have.
+
+    >>> check_backend("numpy")
+    """
+    if backend not in ("auto", "numpy", "jax", "numba"):
+        raise ValueError(f"Invalid backend {backend!r}. Please choose from 'numpy' or 'jax'.")
