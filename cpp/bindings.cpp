@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <string>
 
+#include "bindings_arrays.hpp"
 #include "cpu.hpp"
 #include "parallel.hpp"
 
@@ -47,6 +48,7 @@ PYBIND11_MODULE(_core, module) {
         "The level in use: GNOMON_LEVEL, or else the best usable one.");
     module.def("thread_count", &gnomon::thread_count, py::arg("threads") = 0,
                "Threads that a call with this argument uses; 0 stands for GNOMON_THREADS or all cores.");
+    gnomon::register_arrays(module);
     gnomon::register_storage(module);
     gnomon::register_analyze(module);
     gnomon::register_bm25(module);

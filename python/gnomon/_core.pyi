@@ -13,6 +13,10 @@ from typing_extensions import Buffer
 class CorruptIndex(RuntimeError): ...  # noqa: N818
 class DeviceError(RuntimeError): ...
 
+# Arrays
+
+def float_rows(value: Any) -> NDArray[np.float32] | None: ...
+
 # Storage
 
 def crc32c(data: Buffer, seed: int = 0) -> int: ...

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from . import _core
+
 
 def is_tensor(value: Any) -> bool:
     """Whether the value is a torch tensor."""
@@ -48,6 +50,10 @@ def as_float32(value: Any, name: str) -> npt.NDArray[np.float32]:
     """
     if type(value) is np.ndarray and value.dtype == np.float32 and value.flags.carray:
         return value  # what most calls bring, at once
+    if type(value) is list or type(value) is tuple:
+        rows = _core.float_rows(value)
+        if rows is not None:
+            return rows
     if is_tensor(value) and value.is_floating_point():
         value = _to_numpy(value.detach(), "float32")
     array = as_float64(value, name) if is_tensor(value) else _as_array(value, name)

@@ -105,9 +105,10 @@ def place_of(suite: Suite, checkouts: Mapping[str, Path], folder: Path) -> Path 
         return HERE / "own"
     if suite.source == "checkout":
         return checkouts[suite.checkout or suite.name]
-    pip = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--no-binary", ":all:"]
-    # no-build-isolation: only the archive is wanted, not its metadata
-    subprocess.run([*pip, "--no-build-isolation", "-d", str(folder), suite.sdist], check=True)
+    # Of this package alone the source: pip asks it for its metadata, with a build backend's wheel.
+    name = suite.sdist.partition("==")[0]
+    pip = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--no-binary", name]
+    subprocess.run([*pip, "-d", str(folder), suite.sdist], check=True)
     archive = next(folder.glob("*.tar.gz"))
     with tarfile.open(archive) as tar:
         tar.extractall(folder, filter="data")
@@ -171,6 +172,7 @@ def run(suite: Suite, arguments: argparse.Namespace, checkouts: Mapping[str, Pat
         return [] if counts == suite.itself else [f"peers.toml says {suite.itself}"]
     if arguments.record:
         passed = sorted(name for name, outcome in found.items() if outcome == "passed")
+        suite.expected_file.parent.mkdir(exist_ok=True)
         suite.expected_file.write_text("".join(f"{name}\n" for name in passed), "utf-8")
     return complaints(suite, found)
 

@@ -56,6 +56,34 @@ PEERS = (
         "from gnomon.compat.langchain import InMemoryVectorStore",
         True,
     ),
+    Peer(
+        "llama-index-core",
+        "0.14.25",
+        "from llama_index.core.vector_stores import SimpleVectorStore",
+        "from gnomon.compat.llama_index import SimpleVectorStore",
+        True,
+    ),
+    Peer(
+        "haystack-ai",
+        "3.4.1",
+        "from haystack.document_stores.in_memory import InMemoryDocumentStore",
+        "from gnomon.compat.haystack import InMemoryDocumentStore",
+        True,
+    ),
+    Peer(
+        "mteb",
+        "2.26.24",
+        "from mteb.models.search_encoder_index import FaissSearchIndex",
+        "from gnomon.compat.mteb import FaissSearchIndex",
+        False,
+    ),
+    Peer(
+        "beir",
+        "2.2.0",
+        "from beir.retrieval.search.dense import DenseRetrievalExactSearch",
+        "from gnomon.compat.beir import DenseRetrievalExactSearch",
+        False,
+    ),
 )
 
 

@@ -96,13 +96,19 @@ class BM25:
             raise ZeroDivisionError("corpus holds no document; the average length is undefined")
         self._restore(list(vocabulary), np.array(ids, np.uint32), np.array(offsets, np.int64))
 
-    def _restore(self, tokens: list[Hashable], ids: Any, offsets: Int64Array) -> None:
+    def _restore(
+        self,
+        tokens: list[Hashable],
+        ids: Any,
+        offsets: Int64Array,
+        index: BM25Index | None = None,
+    ) -> None:
         """All that is derived from the documents' tokens; also of an unpickled object."""
         self._tokens, self._ids, self._offsets = tokens, ids, offsets
         self._vocabulary = {token: place for place, token in enumerate(tokens)}
         self.corpus_size = len(offsets) - 1
         self.avgdl = len(ids) / self.corpus_size
-        self._index = BM25Index.build((ids, offsets))
+        self._index = BM25Index.build((ids, offsets)) if index is None else index
         self._scorers: dict[Formula, _core.Bm25Scorer] = {}
 
     def __getstate__(self) -> dict[str, Any]:
