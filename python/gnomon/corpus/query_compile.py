@@ -1,0 +1,245 @@
+"""From the tree of a query to a query object of the sparse index."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..bm25_query import (
+    All,
+    And,
+    Boolean,
+    Fuzzy,
+    Near,
+    Or,
+    Phrase,
+    Prefix,
+    Query,
+    Term,
+    Where,
+)
+from .query_ast import (
+    Close,
+    Every,
+    Group,
+    Meta,
+    Node,
+    Quoted,
+    Regex,
+    Similar,
+    Start,
+    Within,
+    Word,
+    leaves,
+)
+from .query_fields import ERROR_TYPES, INDEX_FIELDS
+from .query_match import glob, in_range
+from .slots import Mask, Slots, SlotSet
+
+
+class BadQuery(ValueError):
+    """A part of a query that means nothing here; `code` is the problem's."""
+
+    def __init__(self, code: str, message: str, remedy: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+        self.remedy = remedy
+
+
+class Compiler:
+    """Compiles queries for one snapshot.
+
+    A word is its token; an identifier the whole of it, without its parts; a word that the analyzer
+    cuts in several (``root'@'localhost``) is a phrase of them, or with `loose` each by itself.
+    """
+
+    def __init__(self, slots: Slots, loose: bool = False) -> None:
+        self.slots = slots
+        self.loose = loose
+        analyzer = slots.index.analyzer
+        if analyzer is None:
+            raise ValueError("the sparse index has no analyzer")
+        self.analyzer = analyzer
+
+    def query(self, node: Node) -> Query | None:
+        """The query object; None for what has no token at all, which is left out of groups.
+
+        Raises BadQuery for a regular expression that is none.
+        """
+        return _COMPILERS[type(node)](self, node)
+
+    def tokens(self, text: str) -> list[str]:
+        """The tokens of a word that stand side by side: of an identifier, only the whole."""
+        found, end = [], -1
+        for token, start, stop in self.analyzer.spans(text):
+            if stop > end:
+                found.append(token)
+                end = stop
+        return found
+
+    def parts_of(self, text: str) -> list[str]:
+        """The parts of an identifier; empty for what has none."""
+        spans = self.analyzer.spans(text)
+        if len(spans) < 2 or len(self.tokens(text)) != 1:
+            return []
+        return [token for token, _, _ in spans[1:]]
+
+    def _word(self, node: Word) -> Query | None:
+        field = _field(node.field)
+        tokens = self.tokens(node.text)
+        if not tokens:
+            return None
+        if len(tokens) == 1:
+            return Term(tokens[0], field, node.boost)
+        if self.loose:
+            return Or(*(Term(token, field) for token in tokens), boost=node.boost)
+        return Phrase(self.analyzer.tokens(node.text), field=field, boost=node.boost)
+
+    def _quoted(self, node: Quoted) -> Query | None:
+        tokens = self.analyzer.tokens(node.text)
+        if not tokens:
+            return None
+        field = _field(node.field)
+        if len(tokens) == 1:
+            return Term(tokens[0], field, node.boost)
+        return Phrase(tokens, node.slop, field=field, boost=node.boost)
+
+    def _lowered(self, text: str) -> str:
+        return self.analyzer.views(text)[1]
+
+    def _start(self, node: Start) -> Query:
+        return Prefix(self._lowered(node.text), _field(node.field), node.boost)
+
+    def _similar(self, node: Similar) -> Query:
+        text = self._lowered(node.text)
+        return Fuzzy(text, node.edits, field=_field(node.field), boost=node.boost)
+
+    def _regex(self, node: Regex) -> Query:
+        try:
+            found = self.slots.snapshot.grep(
+                node.pattern, ignore_case=node.ignore_case, raw=False, limit=None
+            )
+        except ValueError as error:
+            raise BadQuery("bad_regex", str(error), "escape it, or search the words") from None
+        ids = list(dict.fromkeys(line.chunk_id for line in found.lines))
+        return Where(SlotSet(self.slots.mask(self.slots.of_chunks(ids))))
+
+    def _close(self, node: Close) -> Query | None:
+        parts: list[Any] = []
+        for part in node.near:
+            text = part.text
+            tokens = self.tokens(text)
+            if len(tokens) == 1 and isinstance(part, Word):
+                parts.append(Term(tokens[0]))
+            elif tokens:
+                parts.append(Phrase(self.analyzer.tokens(text)))
+        if len(parts) < 2:
+            return None
+        return Near(parts, node.window, field=_field(_one_field(node)), boost=node.boost)
+
+    def _meta(self, node: Meta) -> Query:
+        return Where(SlotSet(self.meta(node)))
+
+    def meta(self, node: Meta) -> Mask:
+        """The passages for which a condition on metadata holds."""
+        ranged = node.low is not None or node.high is not None
+        if node.field in ("entity", "error"):
+            if ranged:
+                raise BadQuery("bad_filter", f"{node.field} takes no range", "give a name")
+            types = ERROR_TYPES if node.field == "error" else None
+            return self._named(node.pattern, types)
+        holds: Callable[[str], bool]
+        if ranged or node.field in ("version",) and not node.pattern:
+            holds = in_range(node.low, node.high, node.low_open, node.high_open)
+        else:
+            holds = glob(node.pattern, node.field)
+        if not self.slots.n_live:
+            return np.zeros(self.slots.n, dtype=np.bool_)
+        return self.slots.where(node.field, node.shown(), holds)
+
+    def _named(self, name: str, types: Any) -> Mask:
+        graph = self.slots.snapshot.graph
+        known = graph.entity(name)
+        nodes = [known] if known is not None else graph.find_entities(name, types=types)
+        low = name.casefold()
+        ids: dict[str, None] = {}
+        for node in nodes:
+            exact = low in (node.key, node.key.partition(":")[2])
+            if exact or low in (each.casefold() for each in node.names):
+                ids.update((evidence.chunk_id, None) for evidence in graph.mentions(node.key))
+        return self.slots.mask(self.slots.of_chunks(list(ids)))
+
+    def _every(self, node: Every) -> Query:
+        return All()
+
+    def _group(self, node: Group) -> Query | None:
+        must = [each for part in node.must if (each := self.query(part)) is not None]
+        should = [each for part in node.should if (each := self.query(part)) is not None]
+        must_not = [each for part in node.must_not if (each := self.query(part)) is not None]
+        if not must and not should and not must_not:
+            return None
+        least = 1 if should and node.needs_one else 0
+        return Boolean(must, should, must_not, minimum_should_match=least, boost=node.boost)
+
+    def _within(self, node: Within) -> Query | None:
+        if self.query(node.node) is None:
+            return None
+        codes, n = self.slots.groups(node.kind)
+        holds = self._of_groups(node.node, codes, n)
+        inside = holds[codes] & self.slots.live
+        positive = [
+            each
+            for leaf, negated in leaves(node.node)
+            if not negated and (each := self.query(leaf)) is not None
+        ]
+        where = Where(SlotSet(inside))
+        if not positive:
+            return where
+        return And(where, Or(*positive))
+
+    def _of_groups(self, node: Node, codes: Any, n: int) -> Mask:
+        """For each section or document whether the query holds for it as a whole."""
+        if isinstance(node, Group):
+            every = [self._of_groups(part, codes, n) for part in node.must if self.query(part)]
+            some = [self._of_groups(part, codes, n) for part in node.should if self.query(part)]
+            none = [self._of_groups(part, codes, n) for part in node.must_not if self.query(part)]
+            found = np.ones(n, dtype=np.bool_)
+            for mask in every:
+                found &= mask
+            if some and node.needs_one:
+                found &= np.logical_or.reduce(some)
+            for mask in none:
+                found &= ~mask
+            return found
+        query = self.query(node)
+        found = np.zeros(n, dtype=np.bool_)
+        if query is not None:
+            found[codes[self.slots.matching(query)]] = True
+        return found
+
+
+def _field(name: str) -> Any:
+    if not name:
+        return None
+    fields = INDEX_FIELDS[name]
+    return fields[0] if len(fields) == 1 else list(fields)
+
+
+def _one_field(node: Close) -> str:
+    return next((part.field for part in node.near if part.field), "")
+
+
+_COMPILERS: dict[type, Callable[[Compiler, Any], Query | None]] = {
+    Word: Compiler._word,
+    Quoted: Compiler._quoted,
+    Start: Compiler._start,
+    Similar: Compiler._similar,
+    Regex: Compiler._regex,
+    Close: Compiler._close,
+    Meta: Compiler._meta,
+    Every: Compiler._every,
+    Group: Compiler._group,
+    Within: Compiler._within,
+}
