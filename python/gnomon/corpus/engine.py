@@ -83,15 +83,18 @@ class Engine:
         n: int,
         offset: int,
         more: bool,
+        bases: Iterable[str] = (),
     ) -> Answer:
-        """A bounded answer of `n` items or lines that stand at `offset` of the whole list."""
-        shown = list(items)
-        used = sorted({item.confidence.basis for item in shown if item.confidence is not None})
+        """A bounded answer of `n` items or lines that stand at `offset` of the whole list.
+
+        `items` are made as long as they fit; `bases` are those of their confidences.
+        """
+        used = sorted(set(bases))
         report.confidence = tuple(f"{basis}: {CONFIDENCE[basis]}" for basis in used)
         key = self.key(tool, args)
         return fitted(
             report,
-            shown,
+            items,
             lines,
             n,
             args["max_tokens"],

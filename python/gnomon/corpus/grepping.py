@@ -57,7 +57,7 @@ def grep(engine: Engine, call: Call) -> Answer:
     )
     more = offset + len(found.lines) < found.total_lines
     items = _items(engine, args["detail"], found.lines)
-    return engine.page("grep", args, report, items, (), len(found.lines), offset, more)
+    return engine.page("grep", args, report, items, (), len(found.lines), offset, more, ["exact"])
 
 
 def _found(

@@ -89,7 +89,8 @@ def verify_hypothesis(engine: Engine, call: Call) -> Answer:
     )
     items = check.items(passages, shown, relaxed, args["detail"])
     more = offset + len(passages) < len(shown.passages)
-    return engine.page(call.tool, args, report, items, (), len(passages), offset, more)
+    bases = ["coverage" if relaxed else "exact"] if passages else []
+    return engine.page(call.tool, args, report, items, (), len(passages), offset, more, bases)
 
 
 class _Check:

@@ -16,7 +16,7 @@ EXCERPT = {"ids": 0, "low": 400, "full": 700}
 _NAMES = {"ids": 0, "low": 0, "full": 5}
 _RELATED = 3
 _MATCHES = 20
-_LINKS = ("see-also", "links-to", "fixed-by", "causes", "introduced-in", "parent")
+_LINKS = ("see-also", "fixed-by", "causes")  # few of a section; others are for navigate
 UNDECLARED = "undeclared"
 NO_TIME = "0000-00-00T00:00:00Z"  # as wide as a time; who has a clock puts it in its place
 
@@ -131,6 +131,9 @@ class Presenter:
         found = [Related("prev", before, False)] if before else []
         if behind:
             found.append(Related("next", behind))
+        above = self.section(chunk.section_id).parent
+        if above:
+            found.append(Related("parent", f"section:{above}"))
         node = f"section:{chunk.section_id}"
         for edge in self.snapshot.graph.edges(node, _LINKS, "out", limit=_RELATED):
             found.append(Related(edge.type, edge.target))
