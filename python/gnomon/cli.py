@@ -15,6 +15,7 @@ from typing import Any
 import click
 
 from .cli_corpus import corpus, verify
+from .cli_corpus_query import add_questions
 from .cli_demo import demo
 from .cli_gate import gate
 from .cli_groundtruth import groundtruth
@@ -45,6 +46,7 @@ cli.add_command(groundtruth)
 cli.add_command(recall)
 cli.add_command(tune_fusion)
 cli.add_command(corpus)
+add_questions(corpus)
 cli.add_command(verify)
 
 

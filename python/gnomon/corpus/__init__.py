@@ -5,7 +5,10 @@ This package is the only place that may know both the search half and `gnomon.ag
 extra: ``pip install 'gnomon[corpus]'``.
 """
 
-from .answers import GraphEdge, GrepLine, GrepResult, Node, Stats
+from .aio import AsyncCorpus, AsyncSession
+from .answers import Answer, Item
+from .answers import Report as AnswerReport
+from .api import Corpus
 from .assemble import Limits
 from .batch import process_sources
 from .coordinator import CorpusIndex, Documents, Folder, UpdateReport
@@ -26,13 +29,21 @@ from .model import (
 )
 from .process import process_document
 from .rawmap import locate, locate_many, rendered_at
+from .replay import Replayed, replay
+from .session import Session
 from .snapshot import Snapshot
+from .snapshot_model import GraphEdge, GrepLine, GrepResult, Node, Stats
 from .walk import Coverage, FoundFile, walk_sources
 
 __all__ = [
+    "Answer",
+    "AnswerReport",
+    "AsyncCorpus",
+    "AsyncSession",
     "Block",
     "Chunk",
     "Claim",
+    "Corpus",
     "CorpusIndex",
     "Coverage",
     "Document",
@@ -45,12 +56,15 @@ __all__ = [
     "GraphEdge",
     "GrepLine",
     "GrepResult",
+    "Item",
     "Limits",
     "Node",
     "ProcessedDocument",
     "Relation",
+    "Replayed",
     "Report",
     "Section",
+    "Session",
     "Snapshot",
     "Source",
     "Stats",
@@ -61,6 +75,7 @@ __all__ = [
     "process_document",
     "process_sources",
     "rendered_at",
+    "replay",
     "to_json",
     "walk_sources",
 ]

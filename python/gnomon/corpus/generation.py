@@ -24,8 +24,8 @@ from typing import NamedTuple
 import msgspec
 
 from .. import _core
-from .answers import Coverage
 from .model import Source
+from .snapshot_model import Coverage
 
 META = "meta.sqlite"
 LOCK = ".lock"

@@ -12,13 +12,13 @@ from typing import Literal
 
 import numpy as np
 
-from .answers import GraphEdge, Node
 from .columns_io import Array, Int64Array, decoded, widths_of
 from .graph_names import find_names, similar_names
 from .graph_segment import GraphSegment, Place
 from .links import Links
 from .live import Live, Spot
 from .model import Evidence
+from .snapshot_model import GraphEdge, Node
 
 Direction = Literal["out", "in", "both"]
 _Proof = tuple[int, Place]  # segment, place

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .answers import Node
 from .columns_io import decoded
 from .names import TYPES, normalise
+from .snapshot_model import Node
 
 if TYPE_CHECKING:
     from .graph import Graph

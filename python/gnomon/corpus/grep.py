@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .answers import GrepLine, GrepResult
 from .literals import EVERYTHING, Tree, required_literals
 from .live import Live, Spot
 from .model import Chunk, Document, Span
 from .rawmap import locate_many
 from .segment import Segment
+from .snapshot_model import GrepLine, GrepResult
 from .trigrams import Trigrams
 
 _BOM = b"\xef\xbb\xbf"

@@ -14,7 +14,6 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from .answers import Coverage
 from .assemble import Limits
 from .columns_io import Int64Array
 from .extractor import Extractor
@@ -25,6 +24,7 @@ from .prepare import Prepared, Settings
 from .prepare_pool import jobs_for, prepare_all
 from .segment_writer import SegmentWriter
 from .snapshot import COLUMNS
+from .snapshot_model import Coverage
 from .tasks import Documents, Folder, Tasks
 from .walk import Coverage as Walked
 

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .answers import Coverage, GraphEdge, GrepLine, GrepResult, Node, Stats
 from .columns_io import Int64Array, widths_of
 from .graph import Direction, Graph
 from .live import Live, Spot
@@ -30,6 +29,7 @@ from .opened import Opened
 from .paths import path_pattern
 from .restricted import without_chunks, without_vectors
 from .segment import Segment
+from .snapshot_model import Coverage, GraphEdge, GrepLine, GrepResult, Node, Stats
 from .trigrams import Trigrams
 
 if TYPE_CHECKING:

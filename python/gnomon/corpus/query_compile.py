@@ -1,0 +1,273 @@
+"""From the tree of a query to a query object of the sparse index."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..bm25_query import (
+    All,
+    And,
+    Boolean,
+    Fuzzy,
+    Near,
+    Or,
+    Phrase,
+    Prefix,
+    Query,
+    Term,
+    Where,
+)
+from .model import Span
+from .query_ast import (
+    Close,
+    Every,
+    Group,
+    Meta,
+    Node,
+    Quoted,
+    Regex,
+    Similar,
+    Start,
+    Within,
+    Word,
+    leaves,
+)
+from .query_fields import ERROR_TYPES, INDEX_FIELDS
+from .query_match import glob, in_range
+from .slots import Mask, Slots, SlotSet
+
+_FUZZY_MOST = 255
+_NEAR_MOST = 64  # tokens that the core places near each other
+_PARTS_MOST = 32
+
+
+class QueryError(ValueError):
+    """A part of a query that means nothing here; `code` is the problem's."""
+
+    def __init__(self, code: str, message: str, remedy: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+        self.remedy = remedy
+
+
+class Compiler:
+    """Compiles queries for one snapshot.
+
+    A word is its token; an identifier the whole of it, without its parts; a word that the analyzer
+    cuts in several (``root'@'localhost``) is a phrase of them, or with `loose` each by itself.
+    """
+
+    def __init__(self, slots: Slots, loose: bool = False) -> None:
+        self.slots = slots
+        self.loose = loose
+        analyzer = slots.index.analyzer
+        if analyzer is None:
+            raise ValueError("the sparse index has no analyzer")
+        self.analyzer = analyzer
+        self.regex_spans: dict[str, list[Span]] = {}  # raw matches by chunk id
+        self._made: dict[Node, Query | None] = {}
+
+    def query(self, node: Node) -> Query | None:
+        """The query object; None for what has no token at all, which is left out of groups.
+
+        Raises QueryError for a regular expression that is none.
+        """
+        if node not in self._made:
+            self._made[node] = _COMPILERS[type(node)](self, node)
+        return self._made[node]
+
+    def tokens(self, text: str) -> list[str]:
+        """The tokens of a word that stand side by side: of an identifier, only the whole."""
+        found, end = [], -1
+        for token, _, stop in self.analyzer.spans(text):
+            if stop > end:
+                found.append(token)
+                end = stop
+        return found
+
+    def parts_of(self, text: str) -> list[str]:
+        """The parts of an identifier; empty for what has none."""
+        spans = self.analyzer.spans(text)
+        if not 2 <= len(spans) <= _PARTS_MOST or len(self.tokens(text)) != 1:
+            return []
+        return [token for token, _, _ in spans[1:]]
+
+    def _word(self, node: Word) -> Query | None:
+        field = _field(node.field)
+        tokens = self.tokens(node.text)
+        if not tokens:
+            return None
+        if len(tokens) == 1:
+            return Term(tokens[0], field, node.boost)
+        if self.loose:
+            return Or(*(Term(token, field) for token in tokens), boost=node.boost)
+        return Phrase(self.analyzer.tokens(node.text), field=field, boost=node.boost)
+
+    def _quoted(self, node: Quoted) -> Query | None:
+        tokens = self.analyzer.tokens(node.text)
+        if not tokens:
+            return None
+        field = _field(node.field)
+        if len(tokens) == 1:
+            return Term(tokens[0], field, node.boost)
+        if node.slop and len(tokens) > _NEAR_MOST:
+            message = f"a phrase with slop has at most {_NEAR_MOST} tokens, got {len(tokens):,}"
+            raise QueryError("bad_query", message, "search for a part of it, or without slop")
+        return Phrase(tokens, node.slop, field=field, boost=node.boost)
+
+    def _lowered(self, text: str) -> str:
+        return self.analyzer.views(text)[1]
+
+    def _start(self, node: Start) -> Query:
+        return Prefix(self._lowered(node.text), _field(node.field), node.boost)
+
+    def _similar(self, node: Similar) -> Query:
+        text = self._lowered(node.text)
+        if len(text) > _FUZZY_MOST:
+            message = f"a fuzzy word has at most {_FUZZY_MOST} characters, got {len(text):,}"
+            raise QueryError("bad_query", message, "search for a part of it, or a prefix*")
+        return Fuzzy(text, node.edits, field=_field(node.field), boost=node.boost)
+
+    def _regex(self, node: Regex) -> Query:
+        try:
+            found = self.slots.snapshot.grep(
+                node.pattern, ignore_case=node.ignore_case, raw=False, limit=None
+            )
+        except ValueError as error:
+            raise QueryError("bad_regex", str(error), "escape it, or search the words") from None
+        except ImportError as error:
+            raise QueryError("no_regex", str(error), "search the words") from None
+        for line in found.lines:
+            self.regex_spans.setdefault(line.chunk_id, []).extend(line.matches)
+        ids = list(dict.fromkeys(line.chunk_id for line in found.lines))
+        return Where(SlotSet(self.slots.mask(self.slots.of_chunks(ids))))
+
+    def _close(self, node: Close) -> Query | None:
+        parts: list[Any] = []
+        for part in node.near:
+            text = part.text
+            tokens = self.tokens(text)
+            if len(tokens) == 1 and isinstance(part, Word):
+                parts.append(Term(tokens[0]))
+            elif tokens:
+                parts.append(Phrase(self.analyzer.tokens(text)))
+        if len(parts) < 2:
+            return None
+        if len(parts) > _NEAR_MOST:
+            message = f"NEAR takes at most {_NEAR_MOST} words or phrases, got {len(parts):,}"
+            raise QueryError("bad_query", message, "name fewer")
+        return Near(parts, node.window, field=_field(_one_field(node)), boost=node.boost)
+
+    def _meta(self, node: Meta) -> Query:
+        return Where(SlotSet(self.meta(node)))
+
+    def meta(self, node: Meta) -> Mask:
+        """The passages for which a condition on metadata holds."""
+        ranged = node.low is not None or node.high is not None
+        if node.field in ("entity", "error"):
+            if ranged:
+                raise QueryError("bad_filter", f"{node.field} takes no range", "give a name")
+            types = ERROR_TYPES if node.field == "error" else None
+            return self._named(node.pattern, types)
+        holds: Callable[[str], bool]
+        if ranged or (node.field in ("version",) and not node.pattern):
+            holds = in_range(node.low, node.high, node.low_open, node.high_open)
+        else:
+            holds = glob(node.pattern, node.field)
+        if not self.slots.n_live:
+            return np.zeros(self.slots.n, dtype=np.bool_)
+        return self.slots.where(node.field, node.shown(), holds)
+
+    def _named(self, name: str, types: Any) -> Mask:
+        graph = self.slots.snapshot.graph
+        known = graph.entity(name)
+        nodes = [known] if known is not None else graph.find_entities(name, types=types)
+        low = name.casefold()
+        ids: dict[str, None] = {}
+        for node in nodes:
+            exact = low in (node.key, node.key.partition(":")[2])
+            if exact or low in (each.casefold() for each in node.names):
+                ids.update((evidence.chunk_id, None) for evidence in graph.mentions(node.key))
+        return self.slots.mask(self.slots.of_chunks(list(ids)))
+
+    def _every(self, node: Every) -> Query:
+        return All()
+
+    def _group(self, node: Group) -> Query | None:
+        must = [each for part in node.must if (each := self.query(part)) is not None]
+        should = [each for part in node.should if (each := self.query(part)) is not None]
+        must_not = [each for part in node.must_not if (each := self.query(part)) is not None]
+        if not must and not should and not must_not:
+            return None
+        least = 1 if should and node.needs_one else 0
+        return Boolean(must, should, must_not, minimum_should_match=least, boost=node.boost)
+
+    def _within(self, node: Within) -> Query | None:
+        if self.query(node.node) is None:
+            return None
+        codes, n = self.slots.groups(node.kind)
+        holds = self.of_groups(node.node, codes, n, self.slots.live)
+        inside = holds[codes] & self.slots.live
+        positive = [
+            each
+            for leaf, negated in leaves(node.node)
+            if not negated and (each := self.query(leaf)) is not None
+        ]
+        where = Where(SlotSet(inside))
+        if not positive:
+            return where
+        return And(where, Or(*positive))
+
+    def of_groups(self, node: Node, codes: Any, n: int, inside: Mask) -> Mask:
+        """For each section or document whether the query holds for its passages `inside` together.
+
+        `codes` are the numbers of the slots' groups, below `n`.
+        """
+        if isinstance(node, Group):
+            every, some, none = (
+                [self.of_groups(part, codes, n, inside) for part in parts if self.query(part)]
+                for parts in (node.must, node.should, node.must_not)
+            )
+            found = np.zeros(n, dtype=np.bool_)
+            found[codes[inside]] = True
+            for mask in every:
+                found &= mask
+            if some and node.needs_one:
+                found &= np.logical_or.reduce(some)
+            for mask in none:
+                found &= ~mask
+            return found
+        query = self.query(node)
+        found = np.zeros(n, dtype=np.bool_)
+        if query is not None:
+            slots = self.slots.matching(query)
+            found[codes[slots[inside[slots]]]] = True
+        return found
+
+
+def _field(name: str) -> Any:
+    if not name:
+        return None
+    fields = INDEX_FIELDS[name]
+    return fields[0] if len(fields) == 1 else list(fields)
+
+
+def _one_field(node: Close) -> str:
+    return next((part.field for part in node.near if part.field), "")
+
+
+_COMPILERS: dict[type, Callable[[Compiler, Any], Query | None]] = {
+    Word: Compiler._word,
+    Quoted: Compiler._quoted,
+    Start: Compiler._start,
+    Similar: Compiler._similar,
+    Regex: Compiler._regex,
+    Close: Compiler._close,
+    Meta: Compiler._meta,
+    Every: Compiler._every,
+    Group: Compiler._group,
+    Within: Compiler._within,
+}
