@@ -14,11 +14,13 @@ from typing import Any
 import click
 
 from .cli_demo import demo
+from .cli_evaluate import evaluate
 from .cli_gate import gate
 from .cli_groundtruth import groundtruth
 from .cli_index import index
 from .cli_recall import recall
 from .cli_search import search
+from .cli_serve import serve
 from .cli_tune_fusion import tune_fusion
 
 
@@ -37,7 +39,9 @@ def cli() -> None:
 
 cli.add_command(index)
 cli.add_command(search)
+cli.add_command(serve)
 cli.add_command(demo)
+cli.add_command(evaluate)
 cli.add_command(gate)
 cli.add_command(groundtruth)
 cli.add_command(recall)

@@ -1,0 +1,104 @@
+"""What a model gets back from a tool: the answer without what only programs need.
+
+The items keep the evidence contract of `gnomon.agent` (`EVIDENCE_SCHEMA`): which unchanging text,
+what it says, who may read it and when it was read; `id` is what `read`, `navigate` and `refine`
+take, and what a citation names. Empty fields are left out.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from .answers import Answer, Item, Report
+
+REVISION_DIGITS = 16  # of 64: enough to tell revisions apart, at a quarter of the tokens
+NAMES_MAX, RELATED_MAX = 6, 4
+
+
+def tokens_of(value: Any) -> int:
+    """The size of compact JSON in tokens, bytes / 4 rounded up.
+
+    >>> tokens_of({"a": "b"})
+    3
+    """
+    return -(-len(as_json(value)) // 4)
+
+
+def as_json(value: Any) -> bytes:
+    """Compact JSON in UTF-8."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return text.encode("utf-8", "replace")
+
+
+def told(answer: Answer) -> dict[str, Any]:
+    """The answer as a model gets it: ``{"evidence": [...], "report": {...}}``, maybe "lines".
+
+    >>> from .answers import Item, Report
+    >>> item = Item("c1", "docs", "a.md", (0, 9), revision="r" * 64, title="A", excerpt="red apple")
+    >>> told(Answer(Report("read", 3, total=1, returned=1), [item]))["evidence"][0]["title"]
+    'A'
+    """
+    shown: dict[str, Any] = {"evidence": [_item(item) for item in answer.items]}
+    if answer.lines:
+        shown["lines"] = [_pruned(_fields(line)) for line in answer.lines]
+    shown["report"] = _report(answer.report)
+    return shown
+
+
+def _item(item: Item) -> dict[str, Any]:
+    shown = {
+        "id": item.chunk_id,
+        "source_id": f"{item.source}/{item.path}",
+        "revision": item.revision[:REVISION_DIGITS],
+        "title": " > ".join(part for part in (item.title, *item.heading) if part),
+        "span": list(item.span),
+        "lines": None if item.lines is None else list(item.lines),
+        "excerpt": item.excerpt,
+        "cut": item.cut,
+        "via": None if item.edge is None else _via(item),
+        "names": [each.id for each in item.entities[:NAMES_MAX]],
+        "related": [f"{each.relation} {each.to}" for each in item.related[:RELATED_MAX]],
+        "score": None if item.score is None else round(item.score.value, 4),
+        "confidence": None if item.confidence is None else round(item.confidence.value, 3),
+        "relaxed": item.relaxed,
+        "seen": item.seen,
+        "acl_scope": item.acl_scope or "none",
+        "retrieved_at": item.retrieved_at,
+    }
+    return {"title": "", "excerpt": "", **_pruned(shown)}
+
+
+def _via(item: Item) -> str:
+    assert item.edge is not None
+    return f"{item.edge.source} {item.edge.relation} {item.edge.target}"
+
+
+def _report(report: Report) -> dict[str, Any]:
+    shown = _fields(report)
+    for name in ("tool", "query", "plan", "trimmed", "confidence", "session", "call"):
+        shown.pop(name, None)
+    shown["terms"] = {each.term: each.df for each in report.terms}
+    shown["total"], budget = report.total, report.budget
+    kept = _pruned(shown)
+    kept["total"], kept["exhaustive"] = report.total, report.exhaustive
+    kept["budget"] = _pruned(
+        {"calls_left": budget.calls_left, "tokens_left": budget.tokens_left, "stop": budget.stop}
+    )
+    return {key: value for key, value in kept.items() if value not in ({}, "")}
+
+
+def _fields(struct: Any) -> dict[str, Any]:
+    import msgspec
+
+    found: dict[str, Any] = msgspec.to_builtins(struct)
+    return found
+
+
+def _pruned(fields: dict[str, Any]) -> dict[str, Any]:
+    """Without None, False and what is empty; 0 stays."""
+    return {
+        key: value
+        for key, value in fields.items()
+        if value is not None and value is not False and value not in ("", [], {}, ())
+    }
