@@ -12,10 +12,10 @@ from typing import Any
 
 import msgspec
 
-from .answers import Answer
+from .answers import Answer, Item
 from .eval_tasks import Passage, Task
 from .questions import Questions
-from .tool_answers import as_json, tokens_of, told
+from .tool_answers import tokens_of, told
 from .tool_specs import TOKENS_DEFAULT
 from .toolset import answer_tool, corpus_tools
 
@@ -99,22 +99,30 @@ def turn_of(tool: str, arguments: dict[str, Any], answer: Answer) -> Turn:
     return Turn(
         tool,
         arguments,
-        tuple(
-            Passage(
-                *(item.path, item.span[0], item.span[1], item.excerpt, item.cut),
-                id=item.chunk_id,
-                section=item.section_id,
-            )
-            for item in answer.items
-        ),
+        tuple(passage for item in answer.items for passage in _passages(item)),
         tokens_of(shown),
-        tuple(-(-len(as_json(item)) // 4) for item in shown["evidence"]),
+        tuple(
+            cost
+            for item in shown["evidence"]
+            for cost in (tokens_of(item), *(0 for _ in item.get("also", ())))
+        ),
         frozenset(names),
         frozenset(count.term for count in report.terms if count.df == 0),
         bool(answer.items) and all(item.relaxed for item in answer.items),
         report.total,
         "" if report.problem is None else report.problem.code,
     )
+
+
+def _passages(item: Item) -> list[Passage]:
+    """An item, and the other places that its text stands at."""
+    own = Passage(
+        *(item.path, item.span[0], item.span[1], item.excerpt, item.cut),
+        id=item.chunk_id,
+        section=item.section_id,
+    )
+    same = [Passage(s.path, *s.span, item.excerpt, item.cut, s.chunk_id) for s in item.also]
+    return [own, *same]
 
 
 Policy = Callable[[Task, World], bool]

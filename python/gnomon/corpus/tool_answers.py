@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from .answers import Answer, Item, Report
+from .answers import Answer, Item, Report, Same
 
 REVISION_DIGITS = 16  # of 64: enough to tell revisions apart, at a quarter of the tokens
-NAMES_MAX, RELATED_MAX = 6, 4
+NAMES_MAX, RELATED_MAX, TITLE_MAX = 4, 6, 160
 
 
 def tokens_of(value: Any) -> int:
@@ -39,34 +39,53 @@ def told(answer: Answer) -> dict[str, Any]:
     >>> told(Answer(Report("read", 3, total=1, returned=1), [item]))["evidence"][0]["title"]
     'A'
     """
-    shown: dict[str, Any] = {"evidence": [_item(item) for item in answer.items]}
+    shown: dict[str, Any] = {"evidence": [told_item(item) for item in answer.items]}
     if answer.lines:
         shown["lines"] = [_pruned(_fields(line)) for line in answer.lines]
     shown["report"] = _report(answer.report)
     return shown
 
 
-def _item(item: Item) -> dict[str, Any]:
+def told_item(item: Item) -> dict[str, Any]:
+    """An item as it stands under "evidence"."""
     shown = {
         "id": item.chunk_id,
         "source_id": f"{item.source}/{item.path}",
         "revision": item.revision[:REVISION_DIGITS],
-        "title": " > ".join(part for part in (item.title, *item.heading) if part),
+        "title": _title(item),
         "span": list(item.span),
         "lines": None if item.lines is None else list(item.lines),
         "excerpt": item.excerpt,
         "cut": item.cut,
         "via": None if item.edge is None else _via(item),
         "names": [each.id for each in item.entities[:NAMES_MAX]],
+        "also": [told_same(same) for same in item.also],
         "related": [f"{each.relation} {each.to}" for each in item.related[:RELATED_MAX]],
         "score": None if item.score is None else round(item.score.value, 4),
         "confidence": None if item.confidence is None else round(item.confidence.value, 3),
         "relaxed": item.relaxed,
-        "seen": item.seen,
+        "new": item.new,
         "acl_scope": item.acl_scope or "none",
         "retrieved_at": item.retrieved_at,
     }
     return {"title": "", "excerpt": "", **_pruned(shown)}
+
+
+def told_same(same: Same) -> dict[str, Any]:
+    """Another place that has the text of an item."""
+    return {
+        "id": same.chunk_id,
+        "source_id": f"{same.source}/{same.path}",
+        "span": list(same.span),
+    }
+
+
+def _title(item: Item) -> str:
+    """The titles from the document to the section, each once; the last ones if they are long."""
+    parts = list(dict.fromkeys(part for part in (item.title, *item.heading) if part))
+    while len(parts) > 1 and len(" > ".join(parts)) > TITLE_MAX:
+        parts.pop(0)
+    return " > ".join(parts)[:TITLE_MAX]
 
 
 def _via(item: Item) -> str:

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 from .answers import Answer
 from .questions import Questions
 from .tool_answers import told
-from .tool_calls import ANSWERS
-from .tool_specs import META_PROMPT, NAMES, SPECS, TOKENS_DEFAULT
+from .tool_handlers import tool_call
+from .tool_specs import META_PROMPT, NAMES, SPECS
 
 if TYPE_CHECKING:
     from gnomon.agent import Tool
@@ -43,9 +43,7 @@ def answer_tool(asked: Questions, name: str, arguments: Mapping[str, Any]) -> An
     Raises KeyError for a name that is none of the eight; `corpus_tools` and the MCP server check
     the arguments first, this does not.
     """
-    given = {key: value for key, value in arguments.items() if value is not None}
-    given.setdefault("max_tokens", TOKENS_DEFAULT)
-    return ANSWERS[name](asked, **given)
+    return asked._ask(tool_call(name, arguments))
 
 
 def call_tool(asked: Questions, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
