@@ -5,6 +5,10 @@ This package is the only place that may know both the search half and `gnomon.ag
 extra: ``pip install 'gnomon[corpus]'``.
 """
 
+from .aio import AsyncCorpus, AsyncSession
+from .answers import Answer, Item
+from .answers import Report as AnswerReport
+from .api import Corpus
 from .assemble import Limits
 from .batch import process_sources
 from .extractor import Claim, Extractor
@@ -24,23 +28,33 @@ from .model import (
 )
 from .process import process_document
 from .rawmap import locate, locate_many, rendered_at
+from .replay import Replayed, replay
+from .session import Session
 from .walk import Coverage, FoundFile, walk_sources
 
 __all__ = [
+    "Answer",
+    "AnswerReport",
+    "AsyncCorpus",
+    "AsyncSession",
     "Block",
     "Chunk",
     "Claim",
+    "Corpus",
     "Coverage",
     "Document",
     "Entity",
     "Evidence",
     "Extractor",
     "FoundFile",
+    "Item",
     "Limits",
     "ProcessedDocument",
     "Relation",
+    "Replayed",
     "Report",
     "Section",
+    "Session",
     "Source",
     "from_json",
     "locate",
@@ -48,6 +62,7 @@ __all__ = [
     "process_document",
     "process_sources",
     "rendered_at",
+    "replay",
     "to_json",
     "walk_sources",
 ]

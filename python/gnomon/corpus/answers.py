@@ -84,7 +84,8 @@ class Item(msgspec.Struct, omit_defaults=True):
     `span`, `matches` and `lines` count in the raw bytes of `revision`: half-open bytes, lines from
     1, both ends included. `excerpt` is rendered text, and `marks` are the characters of it that
     match. `relaxed` names the step of the fallback ladder that brought the item; empty for what
-    answers the query as written. `seen` is set for what the session was shown before.
+    answers the query as written. `new` is off for a passage that the session was shown before; its
+    excerpt is then empty if it would be the same.
     """
 
     chunk_id: str
@@ -113,7 +114,7 @@ class Item(msgspec.Struct, omit_defaults=True):
     acl_scope: str = ""
     trust: str = "corpus"
     relaxed: str = ""
-    seen: bool = False
+    new: bool = False
     retrieved_at: str = ""
 
     def highlighted(self, before: str = "**", after: str = "**") -> str:
@@ -274,7 +275,7 @@ class Answer(msgspec.Struct, omit_defaults=True):
     items: list[Item] = []
     lines: list[Line] = []
 
-    def __iter__(self) -> Iterator[Item]:  # type: ignore[override]
+    def __iter__(self) -> Iterator[Item]:
         return iter(self.items)
 
     def __len__(self) -> int:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 
 import msgspec
 from msgspec.structs import replace
 
-from .answers import Answer, BudgetUse, Item, Line, Problem, Report
+from .answers import Answer, Item, Line, Problem, Report
 
 BYTES_PER_TOKEN = 4
 _ROOM = 260  # bytes kept for what is known last: cursor, counts, budget
@@ -31,7 +31,7 @@ def cursor_of(generation: int, key: str, offset: int) -> str:
     return f"{generation}-{offset}-{key}"
 
 
-class BadCursor(ValueError):
+class CursorError(ValueError):
     """A cursor that fits neither this question nor this generation; `code` says which."""
 
     def __init__(self, code: str, message: str) -> None:
@@ -40,17 +40,17 @@ class BadCursor(ValueError):
 
 
 def offset_of(cursor: str, generation: int, key: str) -> int:
-    """The offset in a cursor; 0 without one. Raises BadCursor."""
+    """The offset in a cursor; 0 without one. Raises CursorError."""
     if not cursor:
         return 0
     parts = cursor.split("-")
     numeric = all(part.isascii() and part.isdigit() and len(part) < 16 for part in parts[:2])
     if len(parts) != 3 or not numeric:
-        raise BadCursor("cursor_invalid", "this is no cursor of an answer")
+        raise CursorError("cursor_invalid", "this is no cursor of an answer")
     if parts[2] != key:
-        raise BadCursor("cursor_invalid", "the cursor belongs to another question")
+        raise CursorError("cursor_invalid", "the cursor belongs to another question")
     if int(parts[0]) != generation:
-        raise BadCursor(
+        raise CursorError(
             "cursor_stale", f"the cursor is of generation {parts[0]}, now is {generation}"
         )
     return int(parts[1])
@@ -63,26 +63,20 @@ def digest(*parts: bytes) -> str:
 
 def fitted(
     report: Report,
-    items: Sequence[Item],
-    lines: Sequence[Line],
+    items: Iterable[Item],
+    lines: Iterable[Line],
+    n: int,
     max_tokens: int,
     next_cursor: Callable[[int], str],
     more_behind: bool,
 ) -> Answer:
     """As many items (or lines) as fit, and the report, in `max_tokens`.
 
-    `next_cursor` makes the cursor behind the first n of them; `more_behind` says that there are
-    others even if all of these fit. The first item is cut down until it fits: a page is never
-    empty while there is something to show.
+    `n` is how many items or lines are given; `next_cursor` makes the cursor behind the first so
+    many of them; `more_behind` says that there are others even if all of these fit. The first item
+    is cut down until it fits: a page is never empty while there is something to show.
     """
-    limit = max_tokens * BYTES_PER_TOKEN
-    widest = replace(
-        report,
-        cursor="",
-        budget=replace(report.budget, tokens=0, of=max_tokens, ms=0.0),
-    )
-    widest = _trimmed(widest, int(limit * 0.7) - _ROOM)
-    left = limit - len(_encode(Answer(widest))) - _ROOM
+    widest, left = _widest(report, max_tokens)
     kept: list[Item] = []
     for item in items:
         item, size = _sized(item, left, first=not kept)
@@ -98,12 +92,27 @@ def fitted(
         kept_lines.append(line)
         left -= size
     shown = len(kept) + len(kept_lines)
-    cursor = next_cursor(shown) if more_behind or shown < len(items) + len(lines) else ""
-    if not shown and (items or lines):
+    cursor = next_cursor(shown) if more_behind or shown < n else ""
+    if not shown and n:
         cursor = next_cursor(1)  # what fits nowhere is passed over, and said
         widest = replace(widest, trimmed=(*widest.trimmed, "item"))
     report = replace(widest, cursor=cursor, returned=shown)
     return measured(Answer(report, kept, kept_lines), max_tokens)
+
+
+def room_for(report: Report, max_tokens: int) -> int:
+    """How many bytes of items `fitted` will have room for beside this report."""
+    return _widest(report, max_tokens)[1]
+
+
+def _widest(report: Report, max_tokens: int) -> tuple[Report, int]:
+    """The report without what is known last, cut down if it must be, and the bytes it leaves."""
+    limit = max_tokens * BYTES_PER_TOKEN
+    widest = replace(
+        report, cursor="", budget=replace(report.budget, tokens=0, of=max_tokens, ms=0.0)
+    )
+    widest = _trimmed(widest, int(limit * 0.7) - _ROOM)
+    return widest, limit - len(_encode(Answer(widest))) - _ROOM
 
 
 def measured(answer: Answer, max_tokens: int) -> Answer:
@@ -201,9 +210,7 @@ def _short_no_hit(report: Report) -> Report:
         return report
     no_hit = replace(
         report.no_hit,
-        clauses=tuple(
-            replace(each, clause=each.clause[:80]) for each in report.no_hit.clauses[:4]
-        ),
+        clauses=tuple(replace(each, clause=each.clause[:80]) for each in report.no_hit.clauses[:4]),
         nearest=report.no_hit.nearest[:3],
         guilty=tuple(each[:80] for each in report.no_hit.guilty[:4]),
     )
@@ -227,6 +234,3 @@ def _short_problem(report: Report) -> Report:
     if report.problem is None:
         return report
     return replace(report, problem=Problem(report.problem.code, report.problem.message[:120]))
-
-
-NO_BUDGET = BudgetUse()

@@ -206,10 +206,10 @@ def leaves(node: Node, negated: bool = False) -> Iterator[tuple[Node, bool]]:
 
 
 def escaped(text: str) -> str:
-    """A word so that it parses as one word of this text.
+    r"""A word so that it parses as one word of this text.
 
     >>> escaped("std::vector"), escaped("path:x"), escaped("AND")
-    ('std::vector', 'path\\\\:x', '\\\\AND')
+    ('std::vector', 'path\\:x', '\\AND')
     """
     if is_plain(text, FIELDS):
         return text

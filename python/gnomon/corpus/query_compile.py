@@ -20,6 +20,7 @@ from ..bm25_query import (
     Term,
     Where,
 )
+from .model import Span
 from .query_ast import (
     Close,
     Every,
@@ -39,7 +40,7 @@ from .query_match import glob, in_range
 from .slots import Mask, Slots, SlotSet
 
 
-class BadQuery(ValueError):
+class QueryError(ValueError):
     """A part of a query that means nothing here; `code` is the problem's."""
 
     def __init__(self, code: str, message: str, remedy: str = "") -> None:
@@ -62,18 +63,22 @@ class Compiler:
         if analyzer is None:
             raise ValueError("the sparse index has no analyzer")
         self.analyzer = analyzer
+        self.regex_spans: dict[str, list[Span]] = {}  # raw matches by chunk id
+        self._made: dict[Node, Query | None] = {}
 
     def query(self, node: Node) -> Query | None:
         """The query object; None for what has no token at all, which is left out of groups.
 
-        Raises BadQuery for a regular expression that is none.
+        Raises QueryError for a regular expression that is none.
         """
-        return _COMPILERS[type(node)](self, node)
+        if node not in self._made:
+            self._made[node] = _COMPILERS[type(node)](self, node)
+        return self._made[node]
 
     def tokens(self, text: str) -> list[str]:
         """The tokens of a word that stand side by side: of an identifier, only the whole."""
         found, end = [], -1
-        for token, start, stop in self.analyzer.spans(text):
+        for token, _, stop in self.analyzer.spans(text):
             if stop > end:
                 found.append(token)
                 end = stop
@@ -122,7 +127,9 @@ class Compiler:
                 node.pattern, ignore_case=node.ignore_case, raw=False, limit=None
             )
         except ValueError as error:
-            raise BadQuery("bad_regex", str(error), "escape it, or search the words") from None
+            raise QueryError("bad_regex", str(error), "escape it, or search the words") from None
+        for line in found.lines:
+            self.regex_spans.setdefault(line.chunk_id, []).extend(line.matches)
         ids = list(dict.fromkeys(line.chunk_id for line in found.lines))
         return Where(SlotSet(self.slots.mask(self.slots.of_chunks(ids))))
 
@@ -147,11 +154,11 @@ class Compiler:
         ranged = node.low is not None or node.high is not None
         if node.field in ("entity", "error"):
             if ranged:
-                raise BadQuery("bad_filter", f"{node.field} takes no range", "give a name")
+                raise QueryError("bad_filter", f"{node.field} takes no range", "give a name")
             types = ERROR_TYPES if node.field == "error" else None
             return self._named(node.pattern, types)
         holds: Callable[[str], bool]
-        if ranged or node.field in ("version",) and not node.pattern:
+        if ranged or (node.field in ("version",) and not node.pattern):
             holds = in_range(node.low, node.high, node.low_open, node.high_open)
         else:
             holds = glob(node.pattern, node.field)
@@ -187,7 +194,7 @@ class Compiler:
         if self.query(node.node) is None:
             return None
         codes, n = self.slots.groups(node.kind)
-        holds = self._of_groups(node.node, codes, n)
+        holds = self.of_groups(node.node, codes, n, self.slots.live)
         inside = holds[codes] & self.slots.live
         positive = [
             each
@@ -199,13 +206,18 @@ class Compiler:
             return where
         return And(where, Or(*positive))
 
-    def _of_groups(self, node: Node, codes: Any, n: int) -> Mask:
-        """For each section or document whether the query holds for it as a whole."""
+    def of_groups(self, node: Node, codes: Any, n: int, inside: Mask) -> Mask:
+        """For each section or document whether the query holds for its passages `inside` together.
+
+        `codes` are the numbers of the slots' groups, below `n`.
+        """
         if isinstance(node, Group):
-            every = [self._of_groups(part, codes, n) for part in node.must if self.query(part)]
-            some = [self._of_groups(part, codes, n) for part in node.should if self.query(part)]
-            none = [self._of_groups(part, codes, n) for part in node.must_not if self.query(part)]
-            found = np.ones(n, dtype=np.bool_)
+            every, some, none = (
+                [self.of_groups(part, codes, n, inside) for part in parts if self.query(part)]
+                for parts in (node.must, node.should, node.must_not)
+            )
+            found = np.zeros(n, dtype=np.bool_)
+            found[codes[inside]] = True
             for mask in every:
                 found &= mask
             if some and node.needs_one:
@@ -216,7 +228,8 @@ class Compiler:
         query = self.query(node)
         found = np.zeros(n, dtype=np.bool_)
         if query is not None:
-            found[codes[self.slots.matching(query)]] = True
+            slots = self.slots.matching(query)
+            found[codes[slots[inside[slots]]]] = True
         return found
 
 

@@ -28,7 +28,7 @@ _FIELD = re.compile(r"([A-Za-z_][\w.]*):(?=\S)")
 _END = re.compile(r"[\s)^]|$")
 
 
-class Unparsable(ValueError):
+class ParseError(ValueError):
     """The query does not parse; the message says why."""
 
 
@@ -55,7 +55,7 @@ class Lexer:
         self.tokens: list[Token] = []
 
     def run(self) -> list[Token]:
-        """All tokens. Raises Unparsable."""
+        """All tokens. Raises ParseError."""
         text = self.text
         while self.at < len(text):
             here = text[self.at]
@@ -80,7 +80,7 @@ class Lexer:
     def _modifies(self) -> bool:
         """Whether + or - here belongs to the clause behind it: `-x`, not `--flag`, `- ` or `->`."""
         behind = self.text[self.at + 1 : self.at + 2]
-        return behind.isalnum() or behind in ('"', "(", "/", "_", "\\") and behind != ""
+        return behind.isalnum() or (behind in ('"', "(", "/", "_", "\\") and behind != "")
 
     def _phrase(self) -> None:
         end, parts, at = -1, [], self.at + 1
@@ -96,7 +96,7 @@ class Lexer:
             parts.append(here)
             at += 1
         if end < 0:
-            raise Unparsable(f"the quotation mark at character {self.at + 1} is not closed")
+            raise ParseError(f"the quotation mark at character {self.at + 1} is not closed")
         self._add("phrase", "".join(parts), end + 1 - self.at)
         slop = _NUMBER.match(self.text, self.at)
         if slop:
@@ -155,9 +155,7 @@ class Lexer:
                 if not open_ones:
                     break
                 open_ones -= 1
-            elif here == "^" and _BOOST.match(text, at) and chars and not open_ones:
-                break
-            elif here == "~" and _FUZZY.match(text, at) and chars and not open_ones:
+            elif chars and not open_ones and self._ends_word(here, at):
                 break
             elif here == "*":
                 stars.append(len(chars))
@@ -166,6 +164,11 @@ class Lexer:
             chars.append(here)
             at += 1
         self._finish_word("".join(chars), at, bare, stars)
+
+    def _ends_word(self, here: str, at: int) -> bool:
+        """Whether a boost or the mark of a fuzzy word stands here."""
+        pattern = {"^": _BOOST, "~": _FUZZY}.get(here)
+        return pattern is not None and pattern.match(self.text, at) is not None
 
     def _finish_word(self, word: str, end: int, bare: bool, stars: list[int]) -> None:
         kind, shown = "word", word
@@ -218,7 +221,7 @@ def _closes(text: str, at: int) -> bool:
 
 
 def lex(text: str, fields: Collection[str]) -> list[Token]:
-    """The tokens of a query. Raises Unparsable."""
+    """The tokens of a query. Raises ParseError."""
     return Lexer(text, fields).run()
 
 
@@ -226,7 +229,6 @@ def is_plain(word: str, fields: Collection[str]) -> bool:
     """Whether a word, written without escapes, is read as this one word."""
     try:
         tokens = lex(word, fields)
-    except Unparsable:
+    except ParseError:
         return False
     return len(tokens) == 1 and tokens[0].kind == "word" and tokens[0].text == word
-

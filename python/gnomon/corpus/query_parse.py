@@ -16,7 +16,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
 
 from .query_ast import (
     Close,
@@ -32,25 +31,25 @@ from .query_ast import (
     Word,
 )
 from .query_fields import FIELDS, META_FIELDS, TEXT_FIELDS
-from .query_lexer import Token, Unparsable, lex
+from .query_lexer import ParseError, Token, lex
 
 DEPTH_MOST = 20
 CLAUSES_MOST = 1000
 NEAR_WINDOW = 10
-_N = TypeVar("_N", Word, Quoted, Start, Similar, Close, Group)
 
 
 @dataclass(frozen=True)
 class Parsed:
     """`literal` says that the text did not parse (`why`) and stands here as its words.
 
-    `operators` says that the text uses the query language: phrases, operators, fields, patterns.
+    `kinds` are the kinds of its tokens ("word", "phrase", "field"...) and `words` counts the words.
     """
 
     node: Node
     literal: bool = False
     why: str = ""
-    operators: bool = False
+    kinds: frozenset[str] = frozenset({"word"})
+    words: int = 0
     notes: tuple[str, ...] = field(default=())
 
 
@@ -60,12 +59,13 @@ def parse(text: str, operator: str, fields: Collection[str] = FIELDS) -> Parsed:
         tokens = lex(text, fields)
         reader = _Parser(tokens, operator)
         node = reader.whole()
-    except Unparsable as error:
+    except ParseError as error:
         words = tuple(Word(part) for part in text.split())
         if len(words) > CLAUSES_MOST:
             words = words[:CLAUSES_MOST]
-        return Parsed(_joined(words, operator), literal=True, why=str(error))
-    return Parsed(node, operators=any(token.kind != "word" for token in tokens), notes=_notes(text))
+        return Parsed(_joined(words, operator), True, str(error), words=len(words))
+    kinds = [token.kind for token in tokens]
+    return Parsed(node, kinds=frozenset(kinds), words=kinds.count("word"), notes=_notes(text))
 
 
 def _joined(words: tuple[Node, ...], operator: str) -> Node:
@@ -96,10 +96,10 @@ class _Parser:
 
     def whole(self) -> Node:
         if not self.tokens:
-            raise Unparsable("the query is empty")
+            raise ParseError("the query is empty")
         node = self.either("")
         if self.at < len(self.tokens):
-            raise Unparsable(f"character {self.tokens[self.at].at + 1}: ')' closes nothing")
+            raise ParseError(f"character {self.tokens[self.at].at + 1}: ')' closes nothing")
         return node
 
     def peek(self) -> str:
@@ -147,7 +147,7 @@ class _Parser:
             if kind == "and":
                 self.take()
                 if self.peek() in ("", ")", "or", "and"):
-                    raise Unparsable("nothing stands behind AND")
+                    raise ParseError("nothing stands behind AND")
             elif not self.by_and or kind in ("", ")", "or"):
                 break
             parts.append(self.signed(name))
@@ -166,10 +166,10 @@ class _Parser:
 
     def single(self, name: str) -> Node:
         if self.at >= len(self.tokens):
-            raise Unparsable("the query ends where a clause should stand")
+            raise ParseError("the query ends where a clause should stand")
         self.clauses += 1
         if self.clauses > CLAUSES_MOST:
-            raise Unparsable(f"more than {CLAUSES_MOST:,} clauses")
+            raise ParseError(f"more than {CLAUSES_MOST:,} clauses")
         token = self.take()
         if token.kind == "(":
             return self.boosted(self.inside(name))
@@ -179,16 +179,16 @@ class _Parser:
             return self.boosted(self.of_field(token))
         if token.kind in ("word", "phrase", "start", "similar", "wild", "regex"):
             return self.boosted(self.leaf(token, name))
-        raise Unparsable(f"character {token.at + 1}: {token.text!r} stands where a clause should")
+        raise ParseError(f"character {token.at + 1}: {token.text!r} stands where a clause should")
 
     def inside(self, name: str) -> Node:
         self.depth += 1
         if self.depth > DEPTH_MOST:
-            raise Unparsable(f"nested deeper than {DEPTH_MOST} parentheses")
+            raise ParseError(f"nested deeper than {DEPTH_MOST} parentheses")
         node = self.either(name)
         self.depth -= 1
         if self.peek() != ")":
-            raise Unparsable("a parenthesis is not closed")
+            raise ParseError("a parenthesis is not closed")
         self.take()
         return node
 
@@ -196,9 +196,7 @@ class _Parser:
         if self.peek() != "boost":
             return node
         factor = float(self.take().text)
-        if isinstance(node, (Word, Quoted, Start, Similar, Close, Group)):
-            return _times(node, factor)
-        return node
+        return _times(node, factor)
 
     def leaf(self, token: Token, name: str) -> Node:
         if token.kind == "phrase":
@@ -222,13 +220,13 @@ class _Parser:
             return self.single(TEXT_FIELDS[name])
         known = META_FIELDS.get(name)
         if known is None:
-            raise Unparsable(f"character {token.at + 1}: {name!r} takes no range")
+            raise ParseError(f"character {token.at + 1}: {name!r} takes no range")
         if self.peek() == "(":
             self.take()
             node = self.inside("")
             return _as_meta(node, known)
         if self.peek() not in ("word", "phrase", "start", "wild", "range", "similar"):
-            raise Unparsable(f"character {token.at + 1}: nothing stands behind '{name}:'")
+            raise ParseError(f"character {token.at + 1}: nothing stands behind '{name}:'")
         value = self.take()
         if value.kind == "range":
             low, high, left, right = value.extra
@@ -251,7 +249,7 @@ class _Parser:
             words = (text for text in part.text.split(",") if text)
             parts.extend(Word(text, name) for text in words)
         if self.peek() != ")":
-            raise Unparsable(f"character {token.at + 1}: NEAR takes words, phrases and a number")
+            raise ParseError(f"character {token.at + 1}: NEAR takes words, phrases and a number")
         self.take()
         window = NEAR_WINDOW
         last = parts[-1] if parts else None
@@ -259,12 +257,15 @@ class _Parser:
             window = min(int(last.text), 100_000)
             parts.pop()
         if len(parts) < 2:
-            raise Unparsable(f"character {token.at + 1}: NEAR needs two words or phrases")
+            raise ParseError(f"character {token.at + 1}: NEAR needs two words or phrases")
         return Close(tuple(parts), window)
 
 
-def _times(node: _N, factor: float) -> _N:
-    return replace(node, boost=node.boost * factor)
+def _times(node: Node, factor: float) -> Node:
+    """The node with its boost multiplied; what scores nothing stays as it is."""
+    if isinstance(node, (Word, Quoted, Start, Similar, Close, Group)):
+        return replace(node, boost=node.boost * factor)
+    return node
 
 
 def _end(text: str) -> str | None:
@@ -295,4 +296,4 @@ def _as_meta(node: Node, name: str) -> Node:
         return Meta(name, node.text)
     if isinstance(node, Start):
         return Meta(name, node.text + "*")
-    raise Unparsable(f"'{name}:(...)' takes words only")
+    raise ParseError(f"'{name}:(...)' takes words only")

@@ -10,11 +10,9 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import msgspec
-
-from .answers import Answer
 
 MODES = ("auto", "sparse", "dense", "hybrid", "exact")
 DETAILS = ("ids", "low", "full")
@@ -23,6 +21,9 @@ DIRECTIONS = ("out", "in", "both")
 TOKENS_LEAST = 256
 TOKENS_MOST = 100_000
 K_MOST = 1000
+
+
+_R = TypeVar("_R")  # an Answer, or what gives one when it is awaited
 
 
 class Call(msgspec.Struct, frozen=True):
@@ -36,19 +37,19 @@ class Call(msgspec.Struct, frozen=True):
         return msgspec.json.encode([self.tool, self.args], order="sorted")
 
 
-class Questions:
-    """The methods that `Corpus` and `Session` share.
+class Questions(Generic[_R]):
+    """The methods that `Corpus` and `Session` share; their async twins give coroutines.
 
     Everywhere: `filters` maps fields of a document or passage (path, source, type, lang, version,
-    title, heading, kind, date, tag and the source's own) to a value, a list of values, or a
+    title, heading, kind, entity, error...) to a value, a list of values, or a
     condition such as ``{"$gte": "8.0.13"}``; texts may hold ``*`` and ``?``. `scope` narrows to
-    passages: ``"doc:ID"``, ``"section:ID"``, ``"path:GLOB"``, ``"workspace:NAME"`` (of a session), or
-    a list of chunk ids. `k` bounds the items, `max_tokens` (at least 256) the whole answer, report
-    included; `report.cursor` continues. `detail` says how much each item carries: "ids" (where it
+    passages: ``"doc:ID"``, ``"section:ID"``, ``"path:GLOB"``, ``"workspace:NAME"`` (of a session),
+    or a list of chunk ids. `k` bounds the items, `max_tokens` (at least 256) the whole answer with
+    its report; `report.cursor` continues. `detail` says how much each item carries: "ids" (where it
     is), "low" (with the excerpt), "full".
     """
 
-    def _ask(self, call: Call) -> Answer:
+    def _ask(self, call: Call) -> _R:
         raise NotImplementedError  # Corpus and Session say how
 
     def hybrid_search(
@@ -61,19 +62,18 @@ class Questions:
         cursor: str = "",
         *,
         operator: str = "",
-        diversity: float | None = None,
         relax: bool = True,
         detail: str = "full",
         max_tokens: int = 1500,
-    ) -> Answer:
+    ) -> _R:
         """Passages for a query, best first.
 
         "exact" gives every passage for which the query holds (terms are joined by AND), "sparse"
         ranks by BM25 what holds any term, "dense" by the cosine of the vectors, "hybrid" fuses both
         by reciprocal ranks; "auto" chooses, and `report.why` says by what. `operator` ("and", "or")
-        changes how terms are joined. `diversity` re-orders the fused list by MMR (1.0: relevance
-        only). Unless `relax` is off, a query without a hit goes down the stated ladder
-        (`report.fallbacks`), and what that finds is marked ``item.relaxed``.
+        changes how terms are joined. Unless `relax` is off, a query without a hit goes down the
+        stated ladder (`report.fallbacks`), and what that finds is marked ``item.relaxed``;
+        `report.total` counts what answers the query as written, always.
         """
         return self._ask(
             Call(
@@ -86,7 +86,6 @@ class Questions:
                     "scope": _scope(scope),
                     "cursor": _text(cursor or "", "cursor"),
                     "operator": _one_of(operator, "operator", ("", "and", "or")),
-                    "diversity": _share(diversity, "diversity"),
                     "relax": bool(relax),
                     **_bounds(detail, max_tokens),
                 },
@@ -106,7 +105,7 @@ class Questions:
         cursor: str = "",
         detail: str = "full",
         max_tokens: int = 1500,
-    ) -> Answer:
+    ) -> _R:
         """What stands next to an entity, a passage, a section or a document.
 
         An entity (its id, or a name in any spelling) has the relations of the graph, each item
@@ -143,7 +142,7 @@ class Questions:
         cursor: str = "",
         detail: str = "full",
         max_tokens: int = 1500,
-    ) -> Answer:
+    ) -> _R:
         """`hybrid_search` inside earlier results: in their documents, sections or chunks only."""
         return self._ask(
             Call(
@@ -175,7 +174,7 @@ class Questions:
         cursor: str = "",
         detail: str = "full",
         max_tokens: int = 1500,
-    ) -> Answer:
+    ) -> _R:
         """Passages in which two claims stand together: in a chunk, section or document, or near.
 
         ``scope="near:N"`` wants them within N tokens of each other. `report.counts` has how many
@@ -197,11 +196,11 @@ class Questions:
             )
         )
 
-    def read(
-        self, target: str, *, around: int = 0, cursor: str = "", max_tokens: int = 2000
-    ) -> Answer:
-        """The text of a chunk (with `around` chunks before and behind), ``section:ID``, ``doc:ID``,
-        a path, or ``PATH:START-END`` (raw bytes)."""
+    def read(self, target: str, *, around: int = 0, cursor: str = "", max_tokens: int = 2000) -> _R:
+        """The text of a chunk, ``section:ID``, ``doc:ID``, path, or ``PATH:START-END`` (raw bytes).
+
+        `around` adds so many chunks before and behind a chunk.
+        """
         return self._ask(
             Call(
                 "read",
@@ -227,7 +226,7 @@ class Questions:
         cursor: str = "",
         detail: str = "low",
         max_tokens: int = 1500,
-    ) -> Answer:
+    ) -> _R:
         """Every match of a regular expression (RE2) or a literal, in order of path and place.
 
         Searches the rendered text, or with `raw` the files' bytes as `grep` does. Complete:
@@ -252,7 +251,7 @@ class Questions:
 
     def outline(
         self, target: str, *, depth: int = 6, cursor: str = "", max_tokens: int = 1500
-    ) -> Answer:
+    ) -> _R:
         """The section tree of a document (``doc:ID`` or path) or below a section, in `lines`."""
         return self._ask(
             Call(
@@ -266,7 +265,7 @@ class Questions:
             )
         )
 
-    def stats(self) -> Answer:
+    def stats(self) -> _R:
         """How much there is that the caller may see, in `report.counts`."""
         return self._ask(Call("stats", _bounds("low", 2000)))
 
@@ -279,7 +278,7 @@ class Questions:
         k: int = 50,
         cursor: str = "",
         max_tokens: int = 1500,
-    ) -> Answer:
+    ) -> _R:
         """Documents (by path), sources, entities (by name) or relations, in `lines`.
 
         `pattern` is a glob over path or name.
@@ -323,16 +322,6 @@ def _count(value: Any, name: str, least: int, most: int) -> int:
     if not least <= value <= most:
         raise ValueError(f"{name} must lie between {least} and {most}, got {value}")
     return value
-
-
-def _share(value: Any, name: str) -> float | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise TypeError(f"{name} must be a number or None, got a {type(value).__name__}")
-    if not 0 <= value <= 1:
-        raise ValueError(f"{name} must lie between 0 and 1, got {value}")
-    return float(value)
 
 
 def _listed(value: Any, name: str) -> builtins.list[Any]:

@@ -16,9 +16,13 @@ import numpy.typing as npt
 
 from .. import _core
 from .. import column_words as words_of
+from ..bm25_explain import _name as part_name
+from ..bm25_highlight import character_spans
 from ..bm25_query import Query
 from ..bm25_querying import StateView
+from ..bm25_searcher import explained
 from ..filters import Filter, FilterView
+from .answers import Part
 from .snapshot import Snapshot
 
 Int64Array = npt.NDArray[np.int64]
@@ -31,15 +35,15 @@ _KEPT = 256  # sets of metadata kept ready
 class SlotSet(Filter):
     """The passages of a bool array over slots, as a filter."""
 
-    __slots__ = ("mask",)
+    __slots__ = ("slots",)
 
-    def __init__(self, mask: Mask) -> None:
-        self.mask = mask
+    def __init__(self, slots: Mask) -> None:
+        self.slots = slots
 
     def evaluate(self, view: FilterView) -> list[Words]:
         found, base = [], 0
         for n in view.sizes():
-            found.append(words_of.pack(self.mask[base : base + n]))
+            found.append(words_of.pack(self.slots[base : base + n]))
             base += n
         return found
 
@@ -86,9 +90,28 @@ class Slots:
         """How many passages match."""
         return _core.query_count(self.plan(query), self.state.core)
 
+    def words(self, mask: Mask | None) -> list[Words] | None:
+        """A bool array as the core takes what is allowed; None for everything."""
+        return None if mask is None else SlotSet(mask).evaluate(StateView(self.state, "int"))
+
+    def top(
+        self, node: _core.QueryNode, k: int, allowed: list[Words] | None
+    ) -> tuple[Int64Array, npt.NDArray[np.float64]]:
+        """Slots and scores of the best k that match."""
+        scorer = self.index._view.searcher.scorer()
+        return _core.query_search(node, scorer, k, allowed, 1, "")
+
+    def total(self, node: _core.QueryNode, allowed: list[Words] | None = None) -> int:
+        """How many passages match a tree."""
+        return _core.query_count(node, self.state.core, allowed)
+
     def df(self, token: str) -> int:
         """How many passages hold a token."""
         return int(self.state.core.df(token))
+
+    def tokens_of(self, query: Query) -> list[str]:
+        """The tokens that a prefix or a fuzzy term stands for, of other readers' passages too."""
+        return _core.query_tokens(self.plan(query), self.state.core)
 
     def mask(self, slots: Int64Array) -> Mask:
         """Slots as a bool array."""
@@ -174,3 +197,49 @@ def _in(column: str, values: list[str], view: StateView) -> Mask:
     words = field(column).isin(values).evaluate(view)
     parts = [words_of.unpack(each, n) for each, n in zip(words, view.sizes(), strict=True)]
     return np.concatenate(parts)
+
+
+class Marker:
+    """Where the positive parts of one query stand in texts: characters, ascending."""
+
+    def __init__(self, slots: Slots, node: _core.QueryNode) -> None:
+        self._slots = slots
+        self._node = node
+        fields = slots.index._layout.fields
+        self._n = max(len(fields), 1)
+        # Titles and headings are in no chunk's text as such.
+        self._text_fields = [i for i, name in enumerate(fields) if name in ("body", "code")] or [0]
+
+    @cached_property
+    def weight(self) -> float:
+        """The idf of all terms that some passage holds, added up."""
+        named = self._explained(np.zeros(0, dtype=np.int64))[1]
+        return float(sum(idf for _, _, _, idf in named))
+
+    def parts(self, slot: int) -> tuple[tuple[Part, ...], float]:
+        """What makes up a passage's score, and the idf of the terms that it holds."""
+        found, named = self._explained(np.array([slot], dtype=np.int64))
+        terms = [(part_name(one), weight, df, idf) for one, weight, df, idf in named]
+        parts = explained(found, terms, [(slot, 0)])[0].parts
+        held = [(part.token, part.score, part.idf) for part in parts if part.tf]
+        return tuple(Part(f"bm25:{token}", score) for token, score, _ in held), sum(
+            idf for _, _, idf in held
+        )
+
+    def _explained(self, slots: Int64Array) -> Any:
+        return self._slots.index._view.searcher.scorer().query_parts(self._node, slots)
+
+    def marks(self, text: str, code: bool = True) -> list[tuple[int, int]]:
+        """Spans of `text`; overlapping and touching ones are one."""
+        analyzer = self._slots.index.analyzer
+        assert analyzer is not None
+        spans = analyzer.spans(text)
+        tokens = [span.token for span in spans]
+        fields = self._text_fields if code else self._text_fields[:1]
+        builder = _core.Bm25Builder(True, self._n, True)
+        builder.add_tokens([tokens if i in fields else [] for i in range(self._n)])
+        core = _core.Bm25Snapshot([(builder.finish(), None)])
+        found: set[tuple[int, int]] = set()
+        for field in fields:
+            found.update(self._slots.index._ranges(self._node, core, 0, field))
+        return character_spans(sorted(found), spans)

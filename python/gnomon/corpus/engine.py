@@ -1,0 +1,124 @@
+"""Answers questions on one snapshot: which function takes which question, and what all share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from .answers import CONFIDENCE, Answer, Item, Line, NoHit, Problem, Report
+from .bounds import CursorError, cursor_of, digest, fitted
+from .query_compile import QueryError
+from .questions import Call
+from .slots import Slots
+from .snapshot import Snapshot
+
+Embedder = Callable[[list[str]], Any]
+_NOT_IN_KEY = ("cursor", "k", "max_tokens", "detail")
+
+
+class UnknownTargetError(LookupError):
+    """A document, section, passage or entity that the caller named and that is not here."""
+
+    def __init__(self, what: str, name: str, instead: Iterable[str] = ()) -> None:
+        super().__init__(f"there is no {what} {name[:200]!r}")
+        self.no_hit = NoHit(
+            f"unknown_{what}",
+            (name[:200],),
+            advice="; ".join(["use list or a search to find it", *instead])[:500],
+        )
+
+
+class Engine:
+    """One snapshot as one reader sees it; safe from several threads.
+
+    Its answers carry no times: those are stamped on by whoever has a clock.
+    """
+
+    def __init__(self, snapshot: Snapshot, embedder: Embedder | None) -> None:
+        self.snapshot = snapshot
+        self.slots = Slots(snapshot)
+        self.generation = snapshot.generation
+        self._embedder = embedder
+        self._vectors: dict[str, Any] = {}
+
+    @property
+    def has_dense(self) -> bool:
+        """Whether a question can be asked of the dense index."""
+        return not self.no_dense
+
+    @property
+    def no_dense(self) -> str:
+        """Why it cannot; empty when it can."""
+        if self.snapshot.dense is None:
+            return "the corpus has no vectors"
+        return "no embedder was given to Corpus.open" if self._embedder is None else ""
+
+    def vector(self, text: str) -> Any:
+        """The embedding of a question."""
+        known = self._vectors.get(text)
+        if known is None:
+            assert self._embedder is not None
+            known = np.asarray(self._embedder([text]), dtype=np.float32)[0]
+            if len(self._vectors) >= 64:
+                self._vectors.clear()
+            self._vectors[text] = known
+        return known
+
+    def key(self, tool: str, args: Mapping[str, Any]) -> str:
+        """What a cursor is bound to: the question without its bounds, and who asks."""
+        rest = {name: value for name, value in args.items() if name not in _NOT_IN_KEY}
+        readers = self.snapshot.principals
+        who = "\0".join(sorted(readers)) if readers is not None else "*"
+        return digest(Call(tool, rest).key(), who.encode("utf-8", "surrogatepass"))
+
+    def page(
+        self,
+        tool: str,
+        args: Mapping[str, Any],
+        report: Report,
+        items: Iterable[Item],
+        lines: Iterable[Line],
+        n: int,
+        offset: int,
+        more: bool,
+    ) -> Answer:
+        """A bounded answer of `n` items or lines that stand at `offset` of the whole list."""
+        shown = list(items)
+        used = sorted({item.confidence.basis for item in shown if item.confidence is not None})
+        report.confidence = tuple(f"{basis}: {CONFIDENCE[basis]}" for basis in used)
+        key = self.key(tool, args)
+        return fitted(
+            report,
+            shown,
+            lines,
+            n,
+            args["max_tokens"],
+            lambda count: cursor_of(self.generation, key, offset + count),
+            more,
+        )
+
+    def answer(self, call: Call) -> Answer:
+        """The answer to a question; what is wrong with the question comes back in the report."""
+        from .handlers import HANDLERS
+
+        try:
+            return HANDLERS[call.tool](self, call)
+        except QueryError as error:
+            return self._refused(call, Problem(error.code, str(error), error.remedy))
+        except CursorError as error:
+            return self._refused(call, Problem(error.code, str(error), "ask again without it"))
+        except UnknownTargetError as error:
+            return self._refused(call, None, error.no_hit)
+
+    def _refused(self, call: Call, problem: Problem | None, no_hit: NoHit | None = None) -> Answer:
+        query = call.args.get("query") or call.args.get("pattern") or ""
+        report = Report(
+            tool=call.tool,
+            generation=self.generation,
+            query=query[:200],
+            problem=problem,
+            no_hit=no_hit,
+        )
+        return self.page(call.tool, call.args, report, (), (), 0, 0, False)

@@ -1,0 +1,68 @@
+"""How a question is asked when it does not say: exact, sparse, or both indexes together."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from .query_ast import Word, leaves
+from .query_compile import Compiler
+from .query_parse import Parsed, parse
+from .slots import Slots
+
+_CONCRETE = re.compile(
+    r"[A-Za-z]\w*_\w|[a-z][A-Z]|[A-Z][a-z0-9]+[A-Z]|::|->|\w\.\w|\w/\w|^--?\w|\(\)|^[@$]\w"
+    r"|[A-Za-z]\d|\d[A-Za-z]|^#?\d{3,}$"
+)
+_WORDS_BESIDE_PHRASE = 3
+_RARE_SHARE, _RARE_LEAST = 0.005, 20
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The mode, how terms are joined, the parsed query, and why."""
+
+    mode: str
+    parsed: Parsed
+    why: tuple[str, ...] = ()
+
+
+def choose(text: str, mode: str, operator: str, slots: Slots, dense: bool) -> Choice:
+    """What "auto" becomes; other modes stay as they are."""
+    if mode != "auto":
+        joined = operator or ("and" if mode == "exact" else "or")
+        return Choice(mode, parse(text, joined), ("asked for",))
+    parsed = parse(text, operator or "or")
+    if not parsed.literal and _is_expression(parsed):
+        marks = ", ".join(sorted(parsed.kinds - {"word", "(", ")"}))
+        again = parsed if operator else parse(text, "and")
+        return Choice("exact", again, (f"the query language is used: {marks}",))
+    concrete = _concrete(parsed, slots)
+    if concrete:
+        return Choice("sparse", parsed, concrete)
+    if dense:
+        return Choice("hybrid", parsed, ("no concrete term: both indexes are asked",))
+    return Choice("sparse", parsed, ("no concrete term, and no vectors to ask",))
+
+
+def _is_expression(parsed: Parsed) -> bool:
+    """Whether a query is more than words; a phrase in a longer question is not enough."""
+    kinds = parsed.kinds - {"word", "phrase", "slop", "(", ")"}
+    if kinds:
+        return True
+    return "phrase" in parsed.kinds and parsed.words <= _WORDS_BESIDE_PHRASE
+
+
+def _concrete(parsed: Parsed, slots: Slots) -> tuple[str, ...]:
+    """Reasons to trust the terms: identifiers, codes, paths that few passages hold."""
+    compiler = Compiler(slots)
+    rare = max(int(slots.n_live * _RARE_SHARE), _RARE_LEAST)
+    found = []
+    for leaf, negated in leaves(parsed.node):
+        if negated or not isinstance(leaf, Word) or not _CONCRETE.search(leaf.text.rstrip("?.,!")):
+            continue
+        query = compiler.query(leaf)
+        df = 0 if query is None else slots.count(query)
+        if df <= rare:
+            found.append(f"concrete term {leaf.text[:80]!r}: df={df}")
+    return tuple(found[:5])

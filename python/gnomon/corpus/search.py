@@ -1,0 +1,354 @@
+"""`hybrid_search` and what is made of it: modes, ranking, the ladder, items with their scores."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .answers import (
+    Answer,
+    Confidence,
+    Fallback,
+    Item,
+    NoHit,
+    Part,
+    Report,
+    Score,
+    TermCount,
+)
+from .bounds import offset_of
+from .filtering import Restriction, restriction
+from .items import Hit, Presenter
+from .modes import Choice, choose
+from .nohit import explain
+from .query_ast import Group, Meta, Node, Regex, leaves
+from .query_compile import Compiler, QueryError
+from .relax import steps
+from .slots import Marker, Mask
+
+if TYPE_CHECKING:
+    from .engine import Engine
+
+QUERY_MOST = 16_384  # characters
+FUSED = 100  # how deep hybrid looks into each index
+RRF_K = 60.0
+_TERMS_SHOWN = 40
+
+
+@dataclass
+class Ranking:
+    """What a mode found: slots, best first, as far as they were asked for.
+
+    `more` says that there are others behind; `total` counts what answers as written.
+    """
+
+    slots: list[int] = field(default_factory=list)
+    scores: list[float] = field(default_factory=list)
+    sparse: dict[int, float] = field(default_factory=dict)
+    dense: dict[int, float] = field(default_factory=dict)
+    parts: dict[int, tuple[Part, ...]] = field(default_factory=dict)
+    relaxed: dict[int, str] = field(default_factory=dict)
+    total: int = 0
+    more: bool = False
+    exhaustive: bool = False
+
+
+class Search:
+    """One question to one engine."""
+
+    def __init__(
+        self, engine: Engine, args: Mapping[str, Any], inside: Mask | None = None, tool: str = ""
+    ) -> None:
+        self.engine = engine
+        self.slots = engine.slots
+        self.args = args
+        self.tool = tool
+        self.inside = inside
+        self.fallbacks: list[Fallback] = []
+        self.plan: list[str] = []
+        self.notes: list[str] = []
+
+    def answer(self) -> Answer:
+        """The answer, without times."""
+        args, engine = self.args, self.engine
+        if len(args["query"]) > QUERY_MOST:
+            raise QueryError(
+                "query_too_long",
+                f"a query has at most {QUERY_MOST:,} characters, got {len(args['query']):,}",
+                "ask with the words that matter",
+            )
+        offset = offset_of(args["cursor"], engine.generation, engine.key(self.tool, args))
+        restricted = restriction(self.slots, args["filters"], args.get("scope"), self.inside)
+        choice = choose(
+            args["query"], args["mode"], args.get("operator", ""), self.slots, engine.has_dense
+        )
+        self.notes += choice.parsed.notes
+        if choice.parsed.literal:
+            self.notes.append(f"taken as literal words: {choice.parsed.why}")
+        mode = self._possible(choice.mode)
+        loose = choice.parsed.kinds <= {"word"} and mode != "exact"
+        compiler = Compiler(self.slots, loose)
+        node = choice.parsed.node
+        query = compiler.query(node)
+        ranking, marker, no_hit = Ranking(), None, None
+        if query is None and mode != "dense":
+            no_hit = NoHit("empty_query", advice="write words, a phrase or a condition")
+        else:
+            wanted = offset + args["k"]
+            ranking, marker = self._ranked(mode, node, compiler, restricted, wanted)
+            if not ranking.total and mode != "dense":
+                no_hit = explain(node, compiler, restricted)
+                if args.get("relax", True):
+                    ranking, marker = self._relaxed(node, compiler, restricted, wanted, ranking)
+        return self._page(choice, mode, node, compiler, restricted, ranking, marker, no_hit, offset)
+
+    def _possible(self, mode: str) -> str:
+        if mode in ("dense", "hybrid") and not self.engine.has_dense:
+            self.fallbacks.append(Fallback("sparse", self.engine.no_dense))
+            return "sparse"
+        return mode
+
+    # Ranking
+
+    def _ranked(
+        self, mode: str, node: Node, compiler: Compiler, restricted: Restriction, wanted: int
+    ) -> tuple[Ranking, Marker | None]:
+        if mode == "dense":
+            return self._by_dense(restricted, wanted), None
+        tree = self.slots.plan(self._query(node, compiler))
+        marker = Marker(self.slots, tree)
+        if mode == "hybrid":
+            return self._by_both(tree, restricted, wanted), marker
+        ranking = self._by_sparse(tree, restricted, wanted)
+        if mode == "sparse":
+            ranking.exhaustive = True
+            self.plan.append(f"sparse: BM25 over what holds any term, {ranking.total} passages")
+            if self.args["mode"] == "auto" and self.engine.has_dense:
+                self._extend(ranking, tree, restricted, wanted)
+        else:
+            ranking.exhaustive = True
+            self.plan.append(f"exact: all {ranking.total} passages for which the query holds")
+        return ranking, marker
+
+    @staticmethod
+    def _query(node: Node, compiler: Compiler) -> Any:
+        query = compiler.query(node)
+        assert query is not None  # its callers have asked
+        return query
+
+    def _by_sparse(self, tree: Any, restricted: Restriction, wanted: int) -> Ranking:
+        allowed = self.slots.words(restricted.mask)
+        total = self.slots.total(tree, allowed)
+        slots, scores = self.slots.top(tree, min(wanted, total), allowed)
+        found, values = slots.tolist(), scores.tolist()
+        sparse = dict(zip(found, values, strict=True))
+        return Ranking(found, values, sparse, total=total, more=total > len(found))
+
+    def _dense_hits(self, mask: Mask | None, k: int) -> tuple[list[int], list[float]]:
+        """Slots and cosines of the passages nearest to the question."""
+        dense = self.engine.snapshot.dense
+        assert dense is not None
+        allowed = None
+        if mask is not None:
+            allowed = np.asarray(self.slots.cids(np.flatnonzero(mask))).tolist()
+        hits = dense.search(self.engine.vector(self.args["query"]), k, filter=allowed)
+        return self.slots.state.find(list(map(int, hits.ids))).tolist(), hits.scores.tolist()
+
+    def _by_dense(self, restricted: Restriction, wanted: int) -> Ranking:
+        slots, scores = self._dense_hits(restricted.mask, wanted + 1)
+        mask = restricted.mask
+        total = self.slots.n_live if mask is None else int((mask & self.slots.live).sum())
+        self.plan.append(f"dense: cosine to all {total} passages")
+        found = dict(zip(slots, scores, strict=True))
+        parts: dict[int, tuple[Part, ...]]
+        parts = {slot: (Part("cosine", score),) for slot, score in found.items()}
+        more = len(slots) > wanted
+        return Ranking(slots[:wanted], scores[:wanted], {}, found, parts, {}, total, more)
+
+    def _by_both(self, tree: Any, restricted: Restriction, wanted: int) -> Ranking:
+        sparse = self._by_sparse(tree, restricted, FUSED)
+        dense, cosines = self._dense_hits(restricted.mask, FUSED)
+        parts: dict[int, tuple[Part, ...]] = {}
+        for name, ranked in (("rrf:sparse", sparse.slots), ("rrf:dense", dense)):
+            for rank, slot in enumerate(ranked, 1):
+                parts[slot] = (*parts.get(slot, ()), Part(name, 1.0 / (RRF_K + rank)))
+        values = {slot: _sum(each) for slot, each in parts.items()}
+        order = sorted(values, key=lambda slot: (-values[slot], slot))
+        self.plan.append(
+            f"hybrid: RRF (k={RRF_K:g}) of the first {len(sparse.slots)} by BM25 and the first "
+            f"{len(dense)} by cosine; {sparse.total} passages hold a term"
+        )
+        return Ranking(
+            order[:wanted],
+            [values[slot] for slot in order[:wanted]],
+            sparse.sparse,
+            dict(zip(dense, cosines, strict=True)),
+            parts,
+            {},
+            len(order),
+            len(order) > wanted,
+        )
+
+    def _extend(self, ranking: Ranking, tree: Any, restricted: Restriction, wanted: int) -> None:
+        """Where the terms give too little, what the vectors give stands behind, and is marked."""
+        if ranking.total >= wanted:
+            ranking.more = True
+            return
+        holds = self.slots.mask(self.slots.members(tree))
+        mask = self.slots.live & ~holds
+        if restricted.mask is not None:
+            mask &= restricted.mask
+        slots, scores = self._dense_hits(mask, FUSED)
+        room = wanted - len(ranking.slots)
+        ranking.more = len(slots) > room
+        for slot, score in list(zip(slots, scores, strict=True))[:room]:
+            ranking.slots.append(slot)
+            ranking.scores.append(score)
+            ranking.dense[slot] = score
+            ranking.parts[slot] = (Part("cosine", score),)
+            ranking.relaxed[slot] = "dense"
+        why = f"only {ranking.total} passages hold a term"
+        self.fallbacks.append(Fallback("dense", why, "", len(slots)))
+
+    def _relaxed(
+        self,
+        node: Node,
+        compiler: Compiler,
+        restricted: Restriction,
+        wanted: int,
+        nothing: Ranking,
+    ) -> tuple[Ranking, Marker | None]:
+        for step, why, other in steps(node, compiler):
+            if step == "alias" and self.engine.has_dense:
+                break  # before it stands the dense step
+            query = compiler.query(other)
+            if query is None:
+                continue
+            tree = self.slots.plan(query)
+            found = self._by_sparse(tree, restricted, wanted)
+            self.fallbacks.append(Fallback(step, why, other.shown()[:500], found.total))
+            if found.total:
+                return self._as_relaxed(found, step, nothing), Marker(self.slots, tree)
+        if self.engine.has_dense:
+            found = self._by_dense(restricted, wanted)
+            self.fallbacks.append(Fallback("dense", "no term is held", "", found.total))
+            if found.slots:
+                return self._as_relaxed(found, "dense", nothing), None
+        return nothing, None
+
+    def _as_relaxed(self, found: Ranking, step: str, nothing: Ranking) -> Ranking:
+        found.relaxed = dict.fromkeys(found.slots, step)
+        found.total, found.exhaustive = nothing.total, nothing.exhaustive
+        return found
+
+    # The page
+
+    def _page(
+        self,
+        choice: Choice,
+        mode: str,
+        node: Node,
+        compiler: Compiler,
+        restricted: Restriction,
+        ranking: Ranking,
+        marker: Marker | None,
+        no_hit: NoHit | None,
+        offset: int,
+    ) -> Answer:
+        terms = self._terms(node, compiler)
+        regexes = any(isinstance(leaf, Regex) for leaf, _ in leaves(node))
+        presenter = Presenter(
+            self.engine.snapshot,
+            self.args["detail"],
+            marker,
+            compiler.regex_spans if regexes else {},
+        )
+        slots = ranking.slots[offset : offset + self.args["k"]]
+        confidence = self._confidence(mode, ranking, terms, marker)
+        if offset and not slots and no_hit is None:
+            no_hit = NoHit("exhausted_cursor", advice="there is nothing behind the last page")
+        report = Report(
+            tool=self.tool,
+            generation=self.engine.generation,
+            mode=mode,
+            query=node.shown()[:1000],
+            plan=tuple(self.plan),
+            why=choice.why,
+            terms=tuple(terms[:_TERMS_SHOWN]),
+            fallbacks=tuple(self.fallbacks),
+            filters_applied=restricted.shown(),
+            total=ranking.total,
+            exhaustive=ranking.exhaustive,
+            no_hit=no_hit,
+            notes=tuple(self.notes),
+        )
+        items = self._items(slots, ranking, presenter, confidence, marker)
+        return self.engine.page(
+            self.tool, self.args, report, items, (), len(slots), offset, ranking.more
+        )
+
+    def _items(
+        self,
+        slots: list[int],
+        ranking: Ranking,
+        presenter: Presenter,
+        confidence: Callable[[int, float], Confidence],
+        marker: Marker | None,
+    ) -> Iterator[Item]:
+        cids = np.asarray(self.slots.cids(np.array(slots, dtype=np.int64)))
+        chunks = self.engine.snapshot.at(cids)
+        at = dict(zip(ranking.slots, ranking.scores, strict=True))
+        for slot, chunk in zip(slots, chunks, strict=True):
+            held = 0.0
+            parts = ranking.parts.get(slot)
+            if marker is not None and slot in ranking.sparse:
+                own, held = marker.parts(slot)
+                parts = parts or own
+            score = Score(at[slot], parts or (), ranking.sparse.get(slot), ranking.dense.get(slot))
+            yield presenter.item(
+                Hit(chunk, score, confidence(slot, held), ranking.relaxed.get(slot, ""))
+            )
+
+    def _terms(self, node: Node, compiler: Compiler) -> list[TermCount]:
+        """The query's leaves with the passages of this view that hold each."""
+        found: dict[str, int] = {}
+        for leaf, _ in leaves(node):
+            if isinstance(leaf, (Meta, Group)):
+                continue
+            shown = leaf.shown()[:120]
+            if shown not in found and len(found) < _TERMS_SHOWN:
+                query = compiler.query(leaf)
+                if query is not None:
+                    found[shown] = self.slots.count(query)
+        return [TermCount(term, df) for term, df in found.items()]
+
+    def _confidence(
+        self, mode: str, ranking: Ranking, terms: list[TermCount], marker: Marker | None
+    ) -> Callable[[int, float], Confidence]:
+        n = self.slots.n_live
+        whole = sum(_idf(n, 0) for term in terms if term.df == 0)
+        whole += marker.weight if marker is not None else 0.0
+
+        def of(slot: int, held: float) -> Confidence:
+            if mode == "exact" and slot not in ranking.relaxed:
+                return Confidence(1.0, "exact")
+            if slot in ranking.sparse:
+                return Confidence(round(min(held / whole, 1.0), 4) if whole else 0.0, "coverage")
+            return Confidence(round(max(ranking.dense.get(slot, 0.0), 0.0), 4), "cosine")
+
+        return of
+
+
+def _idf(n: int, df: int) -> float:
+    return math.log(1 + (n - df + 0.5) / (df + 0.5))
+
+
+def _sum(parts: tuple[Part, ...]) -> float:
+    total = 0.0
+    for part in parts:
+        total += part.value
+    return total
