@@ -72,7 +72,7 @@ def evaluate(
         for task in tasks:
             if name == "scripted" and not task.oracle_plan:
                 continue
-            asked = corpus.session() if hasattr(corpus, "session") else corpus
+            asked = corpus.session(store=":memory:")
             limits: dict[str, Any] = {"calls_max": calls_max, "tokens_max": tokens_max}
             world = World(asked, answer_tokens=answer_tokens, **limits)
             try:
