@@ -56,4 +56,5 @@ PYBIND11_MODULE(_core, module) {
     gnomon::register_bm25_search(module);
     gnomon::register_filter(module);
     gnomon::register_dense(module);
+    gnomon::register_trigram(module);
 }

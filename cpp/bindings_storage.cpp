@@ -3,6 +3,7 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl/filesystem.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -81,20 +82,38 @@ void append_buffer(ContainerWriter& writer, const py::object& values) {
     writer.append(bytes.data(), bytes.size());
 }
 
-py::array section_array(const std::shared_ptr<Container>& container, const std::string& name, bool verify) {
-    Container::Raw raw = container->raw(name);
-    const std::size_t bytes = raw.count * dtype_bytes(raw.dtype);
-    if (verify) {
-        const py::gil_scoped_release unlocked;
-        raw.section->ensure(0, bytes);
-    }
+// A view of `count` elements from `first` on, which keeps the mapping alive.
+py::array view_of(Container::Raw raw, std::size_t first, std::size_t count) {
     using Owner = std::shared_ptr<const MappedSection>;
+    const std::byte* data = raw.data + first * dtype_bytes(raw.dtype);
     const py::capsule base(new Owner(std::move(raw.section)),
                            [](void* owner) { delete static_cast<Owner*>(owner); });
-    py::array array(py::dtype(dtype_name(raw.dtype)), {static_cast<py::ssize_t>(raw.count)}, {}, raw.data,
-                    base);
+    py::array array(py::dtype(dtype_name(raw.dtype)), {static_cast<py::ssize_t>(count)}, {}, data, base);
     array.attr("setflags")(py::arg("write") = false);
     return array;
+}
+
+py::array section_array(const std::shared_ptr<Container>& container, const std::string& name, bool verify) {
+    Container::Raw raw = container->raw(name);
+    if (verify) {
+        const py::gil_scoped_release unlocked;
+        raw.section->ensure(0, raw.count * dtype_bytes(raw.dtype));
+    }
+    const std::size_t count = raw.count;
+    return view_of(std::move(raw), 0, count);
+}
+
+py::array section_slice(const std::shared_ptr<Container>& container, const std::string& name,
+                        std::size_t first, std::size_t last) {
+    Container::Raw raw = container->raw(name);
+    if (first > last || last > raw.count)
+        throw_outside(raw.section.get(), first, last - std::min(first, last), raw.count);
+    const std::size_t width = dtype_bytes(raw.dtype);
+    {
+        const py::gil_scoped_release unlocked;
+        raw.section->ensure(first * width, (last - first) * width);
+    }
+    return view_of(std::move(raw), first, last - first);
 }
 
 py::list section_list(const Container& container) {
@@ -157,6 +176,9 @@ void register_reader(py::module_& module) {
              "A read-only 1-d view of a section. It keeps the file mapped; its blocks are verified first "
              "unless\n"
              "verify=False. CorruptIndex when it is missing or damaged.")
+        .def("slice", &section_slice, py::arg("name"), py::arg("first"), py::arg("last"),
+             "A read-only view of elements [first, last) of a section, of which only they are verified.\n"
+             "CorruptIndex when they are damaged or leave the section.")
         .def("verify", &Container::verify, py::call_guard<py::gil_scoped_release>(),
              "Check every byte; CorruptIndex names the damaged section and block.");
 }

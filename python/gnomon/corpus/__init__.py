@@ -11,6 +11,7 @@ from .answers import Report as AnswerReport
 from .api import Corpus
 from .assemble import Limits
 from .batch import process_sources
+from .coordinator import CorpusIndex, Documents, Folder, UpdateReport
 from .extractor import Claim, Extractor
 from .model import (
     Block,
@@ -30,6 +31,8 @@ from .process import process_document
 from .rawmap import locate, locate_many, rendered_at
 from .replay import Replayed, replay
 from .session import Session
+from .snapshot import Snapshot
+from .snapshot_model import GraphEdge, GrepLine, GrepResult, Node, Stats
 from .walk import Coverage, FoundFile, walk_sources
 
 __all__ = [
@@ -41,21 +44,31 @@ __all__ = [
     "Chunk",
     "Claim",
     "Corpus",
+    "CorpusIndex",
     "Coverage",
     "Document",
+    "Documents",
     "Entity",
     "Evidence",
     "Extractor",
+    "Folder",
     "FoundFile",
+    "GraphEdge",
+    "GrepLine",
+    "GrepResult",
     "Item",
     "Limits",
+    "Node",
     "ProcessedDocument",
     "Relation",
     "Replayed",
     "Report",
     "Section",
     "Session",
+    "Snapshot",
     "Source",
+    "Stats",
+    "UpdateReport",
     "from_json",
     "locate",
     "locate_many",

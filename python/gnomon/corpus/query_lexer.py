@@ -24,7 +24,7 @@ _RANGE = re.compile(
 )
 _COMPARED = re.compile(r"(>=|<=|>|<)([^\s)]+)")
 _KEYWORD = re.compile(r"\\(AND|OR|NOT)(?=[\s)^]|$)")
-_FIELD = re.compile(r"([A-Za-z_][\w.]*):(?=\S)")
+_FIELD = re.compile(r"([A-Za-z_][\w.]*):(?=[^\s)])")
 _END = re.compile(r"[\s)^]|$")
 
 

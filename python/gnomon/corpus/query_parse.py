@@ -230,7 +230,15 @@ class _Parser:
         value = self.take()
         if value.kind == "range":
             low, high, left, right = value.extra
-            return Meta(known, "", _end(low), _end(high), left == "{", right == "}")
+            least, most = _end(low), _end(high)
+            return Meta(
+                known,
+                "",
+                least,
+                most,
+                least is not None and left == "{",
+                most is not None and right == "}",
+            )
         return Meta(known, value.text + ("*" if value.kind == "start" else ""))
 
     def call(self, token: Token, name: str) -> Node:

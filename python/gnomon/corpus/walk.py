@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -58,12 +58,14 @@ def walk_sources(
     *,
     hidden: bool = False,
     max_bytes: int = MAX_BYTES,
+    known: Callable[[FoundFile], bool] | None = None,
 ) -> Iterator[FoundFile]:
     """Yields the text files under the folder `top` (or the file `top`) in sorted order.
 
     Links are followed; a folder is walked once however many lead to it, so loops end. `hidden`
     takes files and folders whose name begins with a dot as well. All that is not yielded stands in
-    `coverage` when the walk is over.
+    `coverage` when the walk is over. A file that is `known` by its name, size and time is yielded
+    without a look into it.
 
     Raises FileNotFoundError when `top` does not exist, ValueError when `max_bytes` is below 1.
     """
@@ -72,12 +74,18 @@ def walk_sources(
     root = os.fspath(top)
     if not os.path.exists(root):
         raise FileNotFoundError(f"no such file or folder: {root}")
-    return _walk(root, coverage, hidden, max_bytes)
+    return _walk(root, coverage, hidden, max_bytes, known)
 
 
-def _walk(root: str, coverage: Coverage, hidden: bool, max_bytes: int) -> Iterator[FoundFile]:
+def _walk(
+    root: str,
+    coverage: Coverage,
+    hidden: bool,
+    max_bytes: int,
+    known: Callable[[FoundFile], bool] | None,
+) -> Iterator[FoundFile]:
     if not os.path.isdir(root):
-        found = _file(root, os.path.basename(root), coverage, max_bytes)
+        found = _file(root, os.path.basename(root), coverage, max_bytes, known)
         if found is not None:
             yield found
         return
@@ -104,13 +112,19 @@ def _walk(root: str, coverage: Coverage, hidden: bool, max_bytes: int) -> Iterat
             elif os.path.isdir(inner):
                 folders.append((inner, inner_path))
             else:
-                found = _file(inner, inner_path, coverage, max_bytes)
+                found = _file(inner, inner_path, coverage, max_bytes, known)
                 if found is not None:
                     yield found
         waiting += reversed(folders)
 
 
-def _file(place: str, path: str, coverage: Coverage, max_bytes: int) -> FoundFile | None:
+def _file(
+    place: str,
+    path: str,
+    coverage: Coverage,
+    max_bytes: int,
+    known: Callable[[FoundFile], bool] | None,
+) -> FoundFile | None:
     """The file, unless it is left out."""
     try:
         status = os.stat(place)
@@ -121,8 +135,11 @@ def _file(place: str, path: str, coverage: Coverage, max_bytes: int) -> FoundFil
             detail = f"{status.st_size:,} bytes, max_bytes is {max_bytes:,}"
             coverage.leave_out(path, "too large", detail)
             return None
-        with open(place, "rb") as file:
-            head = file.read(8192)
+        found = FoundFile(path, place, status.st_size, status.st_mtime_ns)
+        head = b""
+        if known is None or not known(found):
+            with open(place, "rb") as file:
+                head = file.read(8192)
     except OSError as error:
         coverage.leave_out(path, "unreadable", error.strerror or str(error))
         return None
@@ -131,4 +148,4 @@ def _file(place: str, path: str, coverage: Coverage, max_bytes: int) -> FoundFil
         return None
     coverage.taken += 1
     coverage.bytes_taken += status.st_size
-    return FoundFile(path, place, status.st_size, status.st_mtime_ns)
+    return found

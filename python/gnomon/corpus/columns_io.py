@@ -1,0 +1,173 @@
+"""Small helpers for columns on disk: ids of equal width, strings end to end, narrow integers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import _core
+
+Array = npt.NDArray[Any]
+Int64Array = npt.NDArray[np.int64]
+Uint32Array = npt.NDArray[np.uint32]
+
+
+def narrow(values: Any) -> Array:
+    """The values, none negative, in the narrowest unsigned type that holds them all.
+
+    >>> narrow([1, 300]).dtype
+    dtype('uint16')
+    """
+    array = np.asarray(values)
+    most = int(array.max()) if array.size else 0
+    for kind in (np.uint8, np.uint16, np.uint32):
+        if most <= np.iinfo(kind).max:
+            return array.astype(kind)
+    return array.astype(np.uint64)
+
+
+def starts_of(sorted_owners: Array, n: int) -> Uint32Array:
+    """Where the rows of each of `n` owners begin, and the end: of owners that rise.
+
+    >>> starts_of(np.array([0, 0, 2]), 3).tolist()
+    [0, 2, 2, 3]
+    """
+    counts = np.bincount(sorted_owners, minlength=n) if n else np.zeros(0, np.int64)
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)]).astype(np.uint32)
+
+
+def widths_of(ends: Array) -> Int64Array:
+    """The distances between 0 and rising ends.
+
+    >>> widths_of(np.array([2, 2, 5])).tolist()
+    [2, 0, 3]
+    """
+    widths = ends.astype(np.int64)
+    widths[1:] -= widths[:-1].copy()
+    return widths
+
+
+class Strings:
+    """Byte strings end to end in a mapped file: ``NAME_text`` and ``NAME_end``."""
+
+    def __init__(self, container: _core.Container, name: str) -> None:
+        self._container = container
+        self._text = f"{name}_text"
+        self.ends = container.array(f"{name}_end")
+        if len(self.ends) and np.any(self.ends[1:] < self.ends[:-1]):
+            raise _core.CorruptIndex(f"{container.path}: the {name} strings; index again")
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+    def __getitem__(self, number: int) -> bytes:
+        start = int(self.ends[number - 1]) if number else 0
+        return self._container.slice(self._text, start, int(self.ends[number])).tobytes()
+
+    def all(self) -> list[bytes]:
+        """All strings."""
+        text = self._container.array(self._text).tobytes()
+        ends = self.ends.tolist()
+        return [text[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+
+    def bisect(self, wanted: bytes, order: Array | None = None, key: Any = None) -> int:
+        """The first place, in order, whose string (or `key` of it) is not before `wanted`."""
+        low, high = 0, len(self) if order is None else len(order)
+        while low < high:
+            middle = (low + high) // 2
+            here = self[middle if order is None else int(order[middle])]
+            if (here if key is None else key(here)) < wanted:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def find(self, wanted: bytes) -> int:
+        """The number of a string of sorted ones, or -1."""
+        place = self.bisect(wanted)
+        return place if place < len(self) and self[place] == wanted else -1
+
+
+def write_strings(file: _core.ContainerWriter, name: str, strings: Sequence[bytes]) -> None:
+    """Writes the sections that :class:`Strings` reads."""
+    file.section(f"{name}_text", np.frombuffer(b"".join(strings), np.uint8))
+    file.section(f"{name}_end", narrow(np.cumsum([len(s) for s in strings], dtype=np.int64)))
+
+
+class IdColumn:
+    """Ids of `width` bytes in a mapped file, ``NAME`` by number and ``NAME_order`` sorted."""
+
+    def __init__(self, container: _core.Container, name: str, width: int) -> None:
+        data = container.array(name)
+        self._order = container.array(f"{name}_order")
+        if len(data) != width * len(self._order):
+            raise _core.CorruptIndex(f"{container.path}: the {name} ids; index again")
+        self._rows = data.reshape(-1, width)
+        self._width = width
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, number: int) -> str:
+        name: str = self._rows[number].tobytes().hex()
+        return name
+
+    def range(self, first: int, last: int) -> list[str]:
+        """Ids [first, last) in hexadecimal."""
+        text, size = self._rows[first:last].tobytes().hex(), 2 * self._width
+        return [text[at : at + size] for at in range(0, len(text), size)]
+
+    def take(self, numbers: Array) -> list[str]:
+        """The ids of some numbers, in hexadecimal."""
+        text, size = self._rows[numbers].tobytes().hex(), 2 * self._width
+        return [text[at : at + size] for at in range(0, len(text), size)]
+
+    def find(self, wanted: str) -> list[int]:
+        """The numbers that have this id, ascending."""
+        try:
+            key = bytes.fromhex(wanted)
+        except ValueError:
+            return []
+        if len(key) != self._width or wanted != wanted.lower():
+            return []
+        rows, order = self._rows, self._order
+        low, high = 0, len(order)
+        while low < high:
+            middle = (low + high) // 2
+            if rows[order[middle]].tobytes() < key:
+                low = middle + 1
+            else:
+                high = middle
+        found = []
+        while low < len(order) and rows[order[low]].tobytes() == key:
+            found.append(int(order[low]))
+            low += 1
+        return found
+
+
+def write_ids(file: _core.ContainerWriter, name: str, ids: bytes, width: int) -> None:
+    """Writes the sections that :class:`IdColumn` reads."""
+    rows = np.frombuffer(ids, np.uint8).reshape(-1, width)
+    high = np.ascontiguousarray(rows[:, :8]).view(">u8").ravel()
+    low = np.zeros(len(rows), np.uint64)
+    for column in range(8, width):
+        low = low << np.uint64(8) | rows[:, column].astype(np.uint64)
+    file.section(name, np.frombuffer(ids, np.uint8))
+    file.section(f"{name}_order", np.lexsort((low, high)).astype(np.uint32))
+
+
+def numbered(strings: Iterable[str]) -> tuple[list[bytes], dict[str, int]]:
+    """The distinct strings as sorted bytes, and the number of each."""
+    ordered = sorted((text.encode("utf-8", "surrogatepass"), text) for text in set(strings))
+    return [data for data, _ in ordered], {text: i for i, (_, text) in enumerate(ordered)}
+
+
+def decoded(data: bytes) -> str:
+    """The str of what :func:`numbered` encoded."""
+    return data.decode("utf-8", "surrogatepass")
+
+
+Folded = Callable[[bytes], bytes]

@@ -1,0 +1,238 @@
+r"""Complete search for lines: the trigram index says where to look, RE2 looks.
+
+Lines are what ripgrep takes for lines: what stands between line feeds. A match never spans one:
+RE2 is told so (``never_nl``, under which ``\s`` and ``[^a]`` do not match it either), and ``^`` and
+``$`` stand at the ends of lines. A byte order mark is not part of the first line, and UTF-16 is
+searched as the text that it encodes.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Collection, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .literals import EVERYTHING, Tree, required_literals
+from .live import Live, Spot
+from .model import Chunk, Document, Span
+from .rawmap import locate_many
+from .segment import Segment
+from .snapshot_model import GrepLine, GrepResult
+from .trigrams import Trigrams
+
+_BOM = b"\xef\xbb\xbf"
+_MEMORY = 64 << 20  # bytes that RE2 may use for its automaton
+_PATTERN_MOST = 10_000  # characters
+
+
+class _Found(NamedTuple):
+    """A line that matches, in bytes of what was searched."""
+
+    number: int  # from 1
+    span: Span
+    matches: list[Span]
+
+
+class Matcher:
+    """A pattern, ready to be looked for."""
+
+    def __init__(self, pattern: str, literal: bool = False, ignore_case: bool = False) -> None:
+        if not isinstance(pattern, str):
+            raise TypeError(f"pattern must be a str, got a {type(pattern).__name__}")
+        if len(pattern) > _PATTERN_MOST:
+            raise ValueError(
+                f"pattern must have at most {_PATTERN_MOST:,} characters, got {len(pattern):,}"
+            )
+        self._needle = pattern.encode("utf-8", "surrogatepass")
+        self._regex: Any = None
+        if literal and not ignore_case:
+            self.needed: Tree = self._needle if len(self._needle) > 2 else EVERYTHING
+            return
+        self._regex = _compiled(pattern, literal, ignore_case)
+        if literal:
+            alone = pattern.isascii() and len(pattern) > 2
+            self.needed = self._needle if alone else EVERYTHING
+        else:
+            self.needed = required_literals(pattern, ignore_case)
+
+    def lines(self, data: bytes) -> Iterator[_Found]:
+        """The lines that match, in order."""
+        start = 3 if data.startswith(_BOM) else 0
+        number, line, end = 1, start, -1
+        matches: list[Span] = []
+        for begin, stop in self._spans(data, start):
+            if begin > end:
+                if matches:
+                    yield _Found(number, (line, end), matches)
+                    matches = []
+                number += data.count(b"\n", line, begin)
+                line = max(data.rfind(b"\n", line, begin) + 1, line)
+                end = data.find(b"\n", begin)
+                end = len(data) if end < 0 else end
+                if begin == len(data) and (begin == start or data.endswith(b"\n")):
+                    return  # there is no line behind the last line feed
+            matches.append((begin, stop))
+        if matches:
+            yield _Found(number, (line, end), matches)
+
+    def _spans(self, data: bytes, start: int) -> Iterator[Span]:
+        if self._regex is not None:
+            for match in self._regex.finditer(data[start:] if start else data):
+                begin, stop = match.span()
+                yield begin + start, stop + start
+            return
+        needle = self._needle
+        if b"\n" in needle:
+            return
+        step = max(len(needle), 1)
+        at = data.find(needle, start)
+        while at >= 0:
+            yield at, at + len(needle)
+            at = data.find(needle, at + step)
+
+
+def _compiled(pattern: str, literal: bool, ignore_case: bool) -> Any:
+    try:
+        import re2
+    except ImportError as error:
+        raise ImportError(
+            "regular expressions need google-re2: pip install 'gnomon[corpus]'"
+        ) from error
+    options = re2.Options()
+    options.log_errors = False
+    options.never_nl = True
+    options.max_mem = _MEMORY
+    text = re2.escape(pattern) if literal else pattern
+    flags = "(?im)" if ignore_case else "(?m)"
+    try:
+        return re2.compile((flags + text).encode("utf-8", "surrogatepass"), options=options)
+    except re2.error as error:
+        reason = error.args[0] if error.args else "not a regular expression"
+        reason = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else reason
+        raise ValueError(f"pattern is not one of RE2: {reason}; escape signs with \\") from None
+
+
+def grep(
+    live: Live,
+    pattern: str,
+    *,
+    literal: bool,
+    ignore_case: bool,
+    raw: bool,
+    documents: Collection[str] | None,
+    limit: int | None,
+    skip: int,
+) -> GrepResult:
+    """See :meth:`gnomon.corpus.snapshot.Snapshot.grep`."""
+    matcher = Matcher(pattern, literal, ignore_case)
+    masks = Trigrams(live).masks(matcher.needed)
+    chosen = None if documents is None else frozenset(documents)
+    lines: list[GrepLine] = []
+    total_lines = total_matches = total_documents = scanned = 0
+    last = None if limit is None else skip + limit
+    for document, spot in _candidates(live, masks):
+        if chosen is not None and document.id not in chosen:
+            continue
+        scanned += 1
+        segment = live.segments[spot.segment]
+        seen = total_lines
+        look = _raw_lines if raw else _rendered_lines
+        for line, span, matches, chunk in look(matcher, segment, spot.number, document):
+            total_lines += 1
+            total_matches += len(matches)
+            if total_lines > skip and (last is None or total_lines <= last):
+                chunk = _chunk_at(segment, spot.number, matches[0][0]) if chunk < 0 else chunk
+                name = segment.chunk_ids[chunk] if chunk >= 0 else ""
+                lines.append(GrepLine(document.id, document.path, line, span, tuple(matches), name))
+        total_documents += total_lines > seen
+    return GrepResult(
+        tuple(lines),
+        total_lines,
+        total_matches,
+        total_documents,
+        scanned,
+        live.n_documents if chosen is None else len(chosen),
+        shown(matcher.needed),
+    )
+
+
+def _candidates(live: Live, masks: list[Any]) -> Iterator[tuple[Document, Spot]]:
+    """Documents that a mask holds, by source and path."""
+    spots = [
+        (int(live.ranks[number][doc]), number, doc)
+        for number, mask in enumerate(masks)
+        for doc in np.flatnonzero(mask).tolist()
+    ]
+    for rank, _, _ in sorted(spots):
+        yield live.catalogue[rank]
+
+
+_Lines = Iterator[tuple[int, Span, list[Span], int]]  # line, span, matches, chunk or -1
+
+
+def _raw_lines(matcher: Matcher, segment: Segment, doc: int, document: Document) -> _Lines:
+    data = bytes(segment.raw(doc))
+    if not document.encoding.startswith("utf-16"):
+        for found in matcher.lines(data):
+            yield found.number, found.span, found.matches, -1
+        return
+    text = data.decode(document.encoding).encode("utf-8", "surrogatepass")
+    for found in matcher.lines(text):
+        places = sorted({*found.span, *(place for match in found.matches for place in match)})
+        at = {
+            place: len(text[:place].decode("utf-8", "surrogatepass").encode(document.encoding))
+            for place in places
+        }
+        spans = [(at[begin], at[stop]) for begin, stop in found.matches]
+        yield found.number, (at[found.span[0]], at[found.span[1]]), spans, -1
+
+
+def _rendered_lines(matcher: Matcher, segment: Segment, doc: int, document: Document) -> _Lines:
+    first, _ = segment.chunk_range(doc)
+    data: bytes | None = None
+    for chunk in segment.chunks(doc):
+        text = chunk.text.encode("utf-8", "surrogatepass")
+        for found in matcher.lines(text):
+            if data is None:
+                data = bytes(segment.raw(doc))
+            span = _raw_span(chunk, found.span)
+            matches = [_raw_span(chunk, match) for match in found.matches]
+            before = data.count(b"\n", chunk.span[0], matches[0][0])
+            yield chunk.lines[0] + before, span, matches, first + chunk.ordinal
+
+
+def _raw_span(chunk: Chunk, span: Span) -> Span:
+    """The raw bytes that show bytes of a chunk's text; an empty span stays one."""
+    start, end = span
+    width = len(chunk.text.encode("utf-8", "surrogatepass"))
+    if start == end:
+        if start >= width:
+            return chunk.span[1], chunk.span[1]
+        begin = locate_many(chunk.raw_map, [(start, start + 1)])[0][0]
+        return chunk.span[0] + begin, chunk.span[0] + begin
+    begin, stop = locate_many(chunk.raw_map, [span])[0]
+    return chunk.span[0] + begin, chunk.span[0] + stop
+
+
+def _chunk_at(segment: Segment, doc: int, place: int) -> int:
+    """The chunk that holds a raw byte, -1 in a document without chunks."""
+    first, last = segment.chunk_range(doc)
+    if first == last:
+        return -1
+    starts = segment.chunk_start[first:last]
+    return first + max(bisect_right(starts, place) - 1, 0)
+
+
+def shown(tree: Tree) -> str:
+    """A tree as a reader may see it.
+
+    >>> shown(("all", [b"allow", ("any", [b"one", b"two"])]))
+    'allow AND (one OR two)'
+    """
+    if isinstance(tree, bytes):
+        return tree.decode("utf-8", "replace")
+    kind, parts = tree
+    inner = [f"({shown(p)})" if isinstance(p, tuple) and len(p[1]) > 1 else shown(p) for p in parts]
+    return f" {'AND' if kind == 'all' else 'OR'} ".join(inner)

@@ -1,0 +1,102 @@
+"""Corpora for the tests of questions: a small one by hand, a sample of the shared one."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from gnomon.corpus import (
+    Answer,
+    Corpus,
+    Coverage,
+    ProcessedDocument,
+    Source,
+    process_document,
+    walk_sources,
+)
+from memory_snapshot import MemorySnapshot
+
+SHARED = Path(os.environ.get("GNOMON_SHARED") or Path(__file__).parents[2].parent / "shared")
+DBCONN = SHARED / "data" / "dbconn"
+FULL = bool(os.environ.get("GNOMON_CORPUS_FULL"))
+
+Documents = list[tuple[ProcessedDocument, bytes, Source]]
+
+SMALL = {
+    "docs/setup.md": (
+        "# Setup\n\nSet `max\\_allowed\\_packet` to 3. Use std::vector or root'@'localhost.\n\n"
+        "## Timeouts\n\nThe wait_timeout option; see [errors](errors.md). Größe, 東京 and ﬁsh.\n\n"
+        "```sql\nSET GLOBAL max_allowed_packet=16M;\n```\n\n### Sub\n\nbelow timeouts\n"
+    ),
+    "docs/errors.md": (
+        "# Errors\n\n## Error 1153\n\nER_NET_PACKET_TOO_LARGE: got a packet bigger than "
+        "max_allowed_packet bytes.\n\n### Causes\n\nA packet &amp; too big.\n\n"
+        "## Public Key Retrieval is not allowed\n\nSet allowPublicKeyRetrieval=true. A malicious "
+        "proxy may do a MITM attack.\n"
+    ),
+    "src/Pool.java": (
+        "package a.b;\n\n/** A pool of connections. */\npublic class Pool extends Base {\n"
+        "  /** Waits for a free one. */\n  public int take(long timeout) throws PoolError {\n"
+        "    return wait_for(timeout);\n  }\n}\n"
+    ),
+    "CHANGES": "Version 8.0.13\n\n  - Fixed Bug#123, wait_timeout.\n\nVersion 8.0.9\n\n  - New.\n",
+    "crlf.md": "\ufeff# Head\r\n\r\nLine max\\_size one\r\nand two 👩‍👩‍👧 emoji\r\n",
+}
+
+
+def small(acl: Sequence[tuple[str, ...]] = ()) -> Documents:
+    """The small corpus; document i may be read by ``acl[i]``."""
+    found: Documents = []
+    for i, (path, text) in enumerate(SMALL.items()):
+        source = Source(name="hand", acl=acl[i] if i < len(acl) else ())
+        raw = text.encode()
+        found.append((process_document(raw, source, path=path), raw, source))
+    return found
+
+
+@functools.cache
+def sample(stride: int, most: int = 40_000) -> Documents:
+    """Every so many-th file of the shared corpus that is not large."""
+    if not DBCONN.is_dir():
+        pytest.skip("needs the shared corpus")
+    source = Source(name="dbconn")
+    found: Documents = []
+    files = [each for each in walk_sources(DBCONN, Coverage()) if each.size <= most]
+    for file in files[::stride]:
+        raw = Path(file.place).read_bytes()
+        found.append((process_document(raw, source, path=file.path), raw, source))
+    return found
+
+
+def embed(texts: list[str]) -> Any:
+    """A plain embedder: words hashed into 64 dimensions."""
+    rows = np.zeros((len(texts), 64), dtype=np.float32)
+    for row, text in zip(rows, texts, strict=True):
+        row[0] = 1e-3
+        for word in text.casefold().split():
+            row[sum(word.encode()) % 64] += 1.0
+    return rows
+
+
+def corpus_of(documents: Documents, **options: Any) -> Corpus:
+    """A corpus in memory, whose clock stands still."""
+    snapshot = MemorySnapshot(documents, embedder=options.get("embedder"))
+    return Corpus.of(snapshot, clock=lambda: 1_800_000_000.0, **options)
+
+
+def pages(ask: Any, **args: Any) -> list[Answer]:
+    """Every page of a question."""
+    answers = [ask(**args)]
+    while answers[-1].report.cursor:
+        answers.append(ask(**{**args, "cursor": answers[-1].report.cursor}))
+    return answers
+
+
+def all_ids(answers: Sequence[Answer]) -> list[str]:
+    """The chunks of all pages, in order."""
+    return [item.chunk_id for answer in answers for item in answer.items]

@@ -1,0 +1,217 @@
+"""The query language by trying everything: which passages a tree holds for, from token lists."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import product
+
+import gnomon
+from corpora import Documents
+from gnomon.corpus.query_ast import (
+    Close,
+    Every,
+    Group,
+    Meta,
+    Node,
+    Quoted,
+    Regex,
+    Similar,
+    Start,
+    Within,
+    Word,
+)
+from gnomon.reference.bm25_query import distance
+from memory_snapshot import field_texts
+
+ANALYZER = gnomon.Analyzer()
+FIELDS = {"title": ["title"], "heading": ["heading"], "text": ["body", "code"], "code": ["code"]}
+
+
+class Oracle:
+    """Passages in order, with the tokens of their fields."""
+
+    def __init__(self, documents: Documents) -> None:
+        self.chunks = [(done, chunk) for done, _, _ in documents for chunk in done.chunks]
+        self.texts = [field_texts(done, chunk) for done, chunk in self.chunks]
+        self.tokens = [
+            {name: ANALYZER.tokens(text) for name, text in texts.items()} for texts in self.texts
+        ]
+        self.held = [
+            {name: set(tokens) for name, tokens in fields.items()} for fields in self.tokens
+        ]
+
+    def matching(self, node: Node) -> set[str]:
+        """Ids of the passages for which a query holds."""
+        holds = self.holds(node)
+        return {chunk.id for (_, chunk), yes in zip(self.chunks, holds, strict=True) if yes}
+
+    def holds(self, node: Node) -> list[bool]:
+        """For each passage whether the query holds for it."""
+        if isinstance(node, Group):
+            return self._group(node, [self.holds(part) for part in node.parts()])
+        if isinstance(node, Within):
+            return self._within(node)
+        return [self._leaf(node, place) for place in range(len(self.chunks))]
+
+    @staticmethod
+    def _group(node: Group, parts: Sequence[list[bool]]) -> list[bool]:
+        n_must, n_should = len(node.must), len(node.should)
+        needs_one = bool(node.should) and all(isinstance(part, Meta) for part in node.must)
+        found = []
+        for row in zip(*parts, strict=True):
+            must, should = row[:n_must], row[n_must : n_must + n_should]
+            found.append(
+                all(must) and (any(should) or not needs_one) and not any(row[n_must + n_should :])
+            )
+        return found
+
+    def _within(self, node: Within) -> list[bool]:
+        groups = [
+            chunk.section_id if node.kind == "section" else chunk.doc_id for _, chunk in self.chunks
+        ]
+
+        def whole(part: Node) -> dict[str, bool]:
+            if isinstance(part, Group):
+                parts = [whole(each) for each in part.parts()]
+                names = list(dict.fromkeys(groups))
+                rows = self._group(part, [[each[name] for name in names] for each in parts])
+                return dict(zip(names, rows, strict=True))
+            held = dict.fromkeys(groups, False)
+            for group, yes in zip(groups, self.holds(part), strict=True):
+                held[group] |= yes
+            return held
+
+        held = whole(node.node)
+        positive = [self.holds(leaf) for leaf in _positive(node.node)]
+        shown = [any(row) for row in zip(*positive, strict=True)]
+        if not positive:
+            shown = [True] * len(self.chunks)
+        return [held[group] and yes for group, yes in zip(groups, shown, strict=True)]
+
+    def _leaf(self, node: Node, place: int) -> bool:
+        done, chunk = self.chunks[place]
+        if isinstance(node, Every):
+            return True
+        if isinstance(node, Meta):
+            return _meta(node, done, chunk)
+        if isinstance(node, Regex):
+            flags = re.IGNORECASE if node.ignore_case else 0
+            return any(re.search(node.pattern, line, flags) for line in chunk.text.split("\n"))
+        name = node.near[0].field if isinstance(node, Close) else getattr(node, "field", "")
+        fields = FIELDS[name] if name else list(self.tokens[place])
+        return any(
+            self._in_field(node, self.tokens[place][field], self.held[place][field])
+            for field in fields
+        )
+
+    @staticmethod
+    def _in_field(node: Node, tokens: list[str], held: set[str]) -> bool:
+        if isinstance(node, Start):
+            return any(token.startswith(node.text.lower()) for token in held)
+        if isinstance(node, Similar):
+            text = node.text.lower()
+            close = (t for t in held if abs(len(t) - len(text)) <= node.edits)
+            return any(distance(text, token, True) <= node.edits for token in close)
+        if isinstance(node, Word):
+            wanted = _side_by_side(node.text)
+            if len(wanted) == 1:
+                return wanted[0] in held
+            return _phrase(ANALYZER.tokens(node.text), 0, tokens, held)
+        if isinstance(node, Quoted):
+            return _phrase(ANALYZER.tokens(node.text), node.slop, tokens, held)
+        assert isinstance(node, Close)
+        parts = []
+        for part in node.near:
+            one = _side_by_side(part.text) if isinstance(part, Word) else ()
+            parts.append(list(one) if len(one) == 1 else ANALYZER.tokens(part.text))
+        return _near(parts, node.window, tokens, held)
+
+
+def _positive(node: Node) -> list[Node]:
+    if isinstance(node, Group):
+        below = [leaf for part in (*node.must, *node.should) for leaf in _positive(part)]
+        for part in node.must_not:
+            below += _negative(part)
+        return below
+    return [node]
+
+
+def _negative(node: Node) -> list[Node]:
+    """What stands under two negations."""
+    if isinstance(node, Group):
+        found = [leaf for part in (*node.must, *node.should) for leaf in _negative(part)]
+        for part in node.must_not:
+            found += _positive(part)
+        return found
+    return []
+
+
+def _side_by_side(text: str) -> list[str]:
+    """The tokens of a word that do not lie inside another one."""
+    spans = ANALYZER.spans(text)
+    return [
+        token
+        for i, (token, start, end) in enumerate(spans)
+        if not any(other.start <= start and end <= other.end for other in spans[:i])
+    ]
+
+
+def _phrase(wanted: list[str], slop: int, tokens: list[str], held: set[str]) -> bool:
+    if not set(wanted) <= held:
+        return False
+    places = [[i for i, token in enumerate(tokens) if token == each] for each in wanted]
+    if slop == 0:
+        later = [set(each) for each in places]
+        return any(all(at + i in later[i] for i in range(len(wanted))) for at in places[0])
+    for choice in product(*places):
+        moved = [place - i for i, place in enumerate(choice)]
+        if len(set(choice)) == len(choice) and max(moved) - min(moved) <= slop:
+            return True
+    return False
+
+
+def _near(parts: list[list[str]], window: int, tokens: list[str], held: set[str]) -> bool:
+    if not all(set(part) <= held for part in parts):
+        return False
+    starts = [
+        [i for i in range(len(tokens)) if tokens[i : i + len(part)] == part] for part in parts
+    ]
+    for choice in product(*starts):
+        ends = [start + len(part) - 1 for part, start in zip(parts, choice, strict=True)]
+        if len(set(choice)) == len(choice) and max(ends) - min(choice) <= window:
+            return True
+    return False
+
+
+def _meta(node: Meta, done: object, chunk: object) -> bool:
+    document = done.document  # type: ignore[attr-defined]
+    value = {
+        "path": document.path,
+        "type": document.type,
+        "version": document.version,
+        "source": document.source,
+        "language": document.language,
+        "doc": document.id,
+        "kind": chunk.kind,  # type: ignore[attr-defined]
+    }[node.field]
+    if not value:
+        return False
+    if node.low is not None or node.high is not None:
+        own = _numbers(value)
+        return (node.low is None or _numbers(node.low) <= own) and (
+            node.high is None or own <= _numbers(node.high)
+        )
+    pattern, value = node.pattern.lower(), value.lower()
+    if "*" in pattern or "?" in pattern:
+        text = re.escape(pattern).replace(r"\*", ".*").replace(r"\?", ".")
+        return re.fullmatch(text, value) is not None
+    if node.field == "path":
+        parts, wanted = value.split("/"), pattern.strip("/").split("/")
+        n = len(wanted)
+        return any(parts[i : i + n] == wanted for i in range(len(parts)))
+    return pattern == value
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(piece) for piece in text.split(".")]
