@@ -84,7 +84,7 @@ def evaluate(
         "tasks": len(tasks),
         "calls at most": calls_max,
         "tokens of an answer at most": answer_tokens,
-        "generation": corpus.stats().report.generation,
+        "generation": corpus.generation,
         "seconds": round(time.perf_counter() - start, 1),
     }
     left_out = {name: peer.reason for name, peer in peers.items() if peer.policy is None}

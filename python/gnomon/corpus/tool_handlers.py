@@ -28,6 +28,7 @@ DETAIL = "text"
 CANDIDATES = 60  # passages beyond the first that one answer may look at
 NODES_MOST = 200
 RELATED_MOST = 6
+EVIDENCE_FIRST = 3  # passages of evidence before what else their document says
 _WIDE = 100_000
 
 
@@ -99,12 +100,35 @@ def _precise(engine: Engine, call: Call) -> Answer:
 
 
 def _evidence(engine: Engine, call: Call) -> Answer:
+    """Passages of documents and sections that are about one of the claims come first.
+
+    Behind the first few stand the other passages of the best document that hold either claim: one
+    sentence seldom is all that there is to know.
+    """
     work = _Work(engine, call)
     args = work.args
-    answer = work.ask.verify_hypothesis(
-        args["claim_a"], args["claim_b"], args["scope"], k=work.wanted, **work.bounds
-    )
-    return work.shown(_with_context(work, _found(answer)))
+    claims = args["claim_a"], args["claim_b"]
+    answer = work.ask.verify_hypothesis(*claims, args["scope"], k=work.wanted, **work.bounds)
+    listed = _found(answer)
+    listed.items.sort(key=lambda item: min(_distance(item, claim) for claim in claims))
+    if answer.report.total:
+        first = engine.snapshot.chunk(listed.items[0].chunk_id)
+        either = work.ask.hybrid_search(
+            " ".join(claims), "sparse", None, 12, f"doc:{first.doc_id}", **work.bounds
+        )
+        known = {item.chunk_id for item in listed.items}
+        more = [item for item in either.items if item.chunk_id not in known]
+        for item in more:
+            item.relaxed = "context"
+        listed.items[EVIDENCE_FIRST:EVIDENCE_FIRST] = more
+    return work.shown(_with_context(work, listed))
+
+
+def _distance(item: Item, claim: str) -> int:
+    """0 where the document's title has the claim's words, 1 where the nearest heading has, 2."""
+    wanted, titles = _folded(claim), (item.title, *item.heading[-1:])
+    held = (number for number, title in enumerate(titles) if wanted and wanted in _folded(title))
+    return next(held, 2)
 
 
 def _refine(engine: Engine, call: Call) -> Answer:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-TOKENS_DEFAULT = 1500
+TOKENS_DEFAULT = 3000
 TOKENS_MAX = 8000
 
 META_PROMPT = """\
