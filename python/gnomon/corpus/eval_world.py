@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from .answers import Answer, Item
+from .answers import Answer, Item, Report
 from .eval_tasks import Passage, Task
 from .questions import Questions
 from .tool_answers import tokens_of, told
@@ -51,6 +51,8 @@ class World:
     turns : list of Turn
         What was asked so far.
     calls_left : int
+    passages : int
+        How many the corpus has.
     """
 
     def __init__(
@@ -60,10 +62,12 @@ class World:
         calls_max: int = 6,
         tokens_max: int | None = None,
         answer_tokens: int = TOKENS_DEFAULT,
+        passages: int = 1,
     ) -> None:
         self.asked, self.answer_tokens = asked, answer_tokens
         self.calls_left, self.tokens_left = calls_max, tokens_max
         self.turns: list[Turn] = []
+        self.passages = passages
         self._contracts = {name: tool.contract for name, tool in corpus_tools(asked).items()}
 
     def call(self, tool: str, arguments: Mapping[str, Any]) -> Answer:
@@ -107,11 +111,19 @@ def turn_of(tool: str, arguments: dict[str, Any], answer: Answer) -> Turn:
             for cost in (tokens_of(item), *(0 for _ in item.get("also", ())))
         ),
         frozenset(names),
-        frozenset(count.term for count in report.terms if count.df == 0),
+        _absent(report),
         bool(answer.items) and all(item.relaxed for item in answer.items),
         report.total,
         "" if report.problem is None else report.problem.code,
     )
+
+
+def _absent(report: Report) -> frozenset[str]:
+    """The terms and names of which the answer tells that they are nowhere."""
+    absent = {count.term for count in report.terms if count.df == 0}
+    if report.no_hit is not None and report.no_hit.reason.startswith("unknown"):
+        absent.update(report.no_hit.guilty)
+    return frozenset(absent)
 
 
 def _passages(item: Item) -> list[Passage]:

@@ -66,7 +66,7 @@ def evaluate(
     peers = _peers(corpus, wanted, files)
     runs = {name: POLICIES[name] for name in wanted if name in POLICIES} | dict(custom or {})
     runs |= {name: peer.policy for name, peer in peers.items() if peer.policy is not None}
-    results = []
+    results, passages = [], corpus.snapshot.stats().chunks
     start = time.perf_counter()
     for name, policy in runs.items():
         for task in tasks:
@@ -74,7 +74,7 @@ def evaluate(
                 continue
             asked = corpus.session(store=":memory:")
             limits: dict[str, Any] = {"calls_max": calls_max, "tokens_max": tokens_max}
-            world = World(asked, answer_tokens=answer_tokens, **limits)
+            world = World(asked, answer_tokens=answer_tokens, passages=passages, **limits)
             try:
                 found = policy(task, world)
             except OutOfCallsError:

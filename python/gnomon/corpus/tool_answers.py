@@ -13,7 +13,7 @@ from typing import Any
 from .answers import Answer, Item, Report, Same
 
 REVISION_DIGITS = 16  # of 64: enough to tell revisions apart, at a quarter of the tokens
-NAMES_MAX, RELATED_MAX, TITLE_MAX = 4, 6, 160
+NAMES_MAX, RELATED_MAX, TITLE_MAX = 3, 6, 160
 
 
 def tokens_of(value: Any) -> int:
@@ -54,15 +54,13 @@ def told_item(item: Item) -> dict[str, Any]:
         "revision": item.revision[:REVISION_DIGITS],
         "title": _title(item),
         "span": list(item.span),
-        "lines": None if item.lines is None else list(item.lines),
         "excerpt": item.excerpt,
         "cut": item.cut,
         "via": None if item.edge is None else _via(item),
         "names": [each.id for each in item.entities[:NAMES_MAX]],
         "also": [told_same(same) for same in item.also],
         "related": [f"{each.relation} {each.to}" for each in item.related[:RELATED_MAX]],
-        "score": None if item.score is None else round(item.score.value, 4),
-        "confidence": None if item.confidence is None else round(item.confidence.value, 3),
+        "confidence": None if item.confidence is None else round(item.confidence.value, 2),
         "relaxed": item.relaxed,
         "new": item.new,
         "acl_scope": item.acl_scope or "none",

@@ -15,7 +15,9 @@ from msgspec.structs import replace
 
 from .answers import Answer, Confidence, Edge, Fallback, Item, NoHit, Related
 from .bounds import offset_of
+from .eval_questions import read_question
 from .items import Hit, Presenter
+from .query_parse import parse
 from .questions import K_MOST, Call, Questions
 from .targets import find
 from .tool_pages import Listed, page
@@ -28,6 +30,7 @@ DETAIL = "text"
 CANDIDATES = 60  # passages beyond the first that one answer may look at
 NODES_MOST = 200
 RELATED_MOST = 6
+TELLING_LEAST = 3  # words that a query needs before any of them is left out
 EVIDENCE_FIRST = 3  # passages of evidence before what else their document says
 _WIDE = 100_000
 
@@ -86,9 +89,29 @@ def _search(engine: Engine, call: Call) -> Answer:
     args = work.args
     filters = {"path": args["path"]} if args["path"] else None
     answer = work.ask.hybrid_search(
-        args["query"], "auto", filters, work.wanted, operator="or", **work.bounds
+        _telling(args["query"]), "auto", filters, work.wanted, operator="or", **work.bounds
     )
     return work.shown(_found(answer))
+
+
+def _telling(query: str) -> str:
+    """A question in plain words without those that say nothing, each word once.
+
+    What it quotes counts as a phrase, too. A query that uses the query language stays as it is.
+
+    >>> _telling("What is the default of the server's wait_timeout, and why?")
+    "default server wait_timeout"
+    >>> _telling("error 'Access denied' on login and path:a*")
+    "error 'Access denied' on login and path:a*"
+    """
+    if not parse(query, "or").kinds <= {"word"}:
+        return query
+    asked = read_question(query)
+    told = [word.removesuffix("'s") for word in asked.words]
+    phrases = [f'"{text}"' for text in asked.quoted if '"' not in text]
+    if len(told) < TELLING_LEAST:
+        return query
+    return " ".join([*dict.fromkeys(told), *phrases])
 
 
 def _precise(engine: Engine, call: Call) -> Answer:
