@@ -136,7 +136,6 @@ class MemorySnapshot(Snapshot):
             chunks=len(self._chunks),
             bytes=sum(document.size for document in documents),
             tokens=self.sparse.n_tokens,
-            terms=self.sparse.n_terms,
             entities=len(self.graph.places),
             mentions=sum(len(places) for places in self.graph.places.values()),
             relations=len(self.graph.all_edges),

@@ -129,7 +129,7 @@ def _sized(item: Item, left: int, first: bool) -> tuple[Item, int]:
     size = len(_encode(item)) + 1
     if size <= left or not first:
         return item, size
-    for cut in (_without_links, _short, _bare, _least):
+    for cut in (_without_links, _short, _bare, _least, _place):
         item = cut(item)
         size = len(_encode(item)) + 1
         if size <= left:
@@ -163,8 +163,18 @@ def _bare(item: Item) -> Item:
 
 
 def _least(item: Item) -> Item:
+    return replace(_place(item), edge=item.edge)
+
+
+def _place(item: Item) -> Item:
     return Item(
-        item.chunk_id, item.source[:40], item.path[-60:], item.span, relaxed=item.relaxed, cut=True
+        item.chunk_id,
+        item.source[:40],
+        item.path[-60:],
+        item.span,
+        relaxed=item.relaxed,
+        new=item.new,
+        cut=True,
     )
 
 

@@ -154,7 +154,6 @@ def stats(engine: Engine, call: Call) -> Answer:
             "chunks",
             "bytes",
             "tokens",
-            "terms",
             "entities",
             "mentions",
             "relations",

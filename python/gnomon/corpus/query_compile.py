@@ -39,6 +39,10 @@ from .query_fields import ERROR_TYPES, INDEX_FIELDS
 from .query_match import glob, in_range
 from .slots import Mask, Slots, SlotSet
 
+_FUZZY_MOST = 255
+_NEAR_MOST = 64  # tokens that the core places near each other
+_PARTS_MOST = 32
+
 
 class QueryError(ValueError):
     """A part of a query that means nothing here; `code` is the problem's."""
@@ -87,7 +91,7 @@ class Compiler:
     def parts_of(self, text: str) -> list[str]:
         """The parts of an identifier; empty for what has none."""
         spans = self.analyzer.spans(text)
-        if len(spans) < 2 or len(self.tokens(text)) != 1:
+        if not 2 <= len(spans) <= _PARTS_MOST or len(self.tokens(text)) != 1:
             return []
         return [token for token, _, _ in spans[1:]]
 
@@ -109,6 +113,9 @@ class Compiler:
         field = _field(node.field)
         if len(tokens) == 1:
             return Term(tokens[0], field, node.boost)
+        if node.slop and len(tokens) > _NEAR_MOST:
+            message = f"a phrase with slop has at most {_NEAR_MOST} tokens, got {len(tokens):,}"
+            raise QueryError("bad_query", message, "search for a part of it, or without slop")
         return Phrase(tokens, node.slop, field=field, boost=node.boost)
 
     def _lowered(self, text: str) -> str:
@@ -119,6 +126,9 @@ class Compiler:
 
     def _similar(self, node: Similar) -> Query:
         text = self._lowered(node.text)
+        if len(text) > _FUZZY_MOST:
+            message = f"a fuzzy word has at most {_FUZZY_MOST} characters, got {len(text):,}"
+            raise QueryError("bad_query", message, "search for a part of it, or a prefix*")
         return Fuzzy(text, node.edits, field=_field(node.field), boost=node.boost)
 
     def _regex(self, node: Regex) -> Query:
@@ -144,6 +154,9 @@ class Compiler:
                 parts.append(Phrase(self.analyzer.tokens(text)))
         if len(parts) < 2:
             return None
+        if len(parts) > _NEAR_MOST:
+            message = f"NEAR takes at most {_NEAR_MOST} words or phrases, got {len(parts):,}"
+            raise QueryError("bad_query", message, "name fewer")
         return Near(parts, node.window, field=_field(_one_field(node)), boost=node.boost)
 
     def _meta(self, node: Meta) -> Query:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .engine import Engine
 
 _PLACES = 1 << 20  # a cursor counts characters of the passage below this, passages above
+_SLIM = 1500  # bytes; with less room the text comes without what else is known of it
 _LEAST = 200  # bytes of text that are worth an item of their own
 _encode = msgspec.json.encode
 
@@ -83,7 +84,7 @@ def _fitting(
     engine: Engine, chunks: list[Chunk], first: int, at: int, room: int
 ) -> tuple[list[Item], int]:
     """Items from a character on that fit in `room` bytes, and the place where they end."""
-    presenter = Presenter(engine.snapshot, "low")
+    presenter = Presenter(engine.snapshot, "low" if room > _SLIM else "ids")
     items: list[Item] = []
     for number in range(first, len(chunks)):
         chunk = chunks[number]
@@ -121,7 +122,10 @@ def _longest(presenter: Presenter, chunk: Chunk, at: int, room: int) -> int:
 def _item(presenter: Presenter, chunk: Chunk, start: int, end: int) -> Item:
     item = presenter.item(Hit(chunk, None, Confidence(1.0, "identity")))
     item.excerpt = chunk.text[start:end]
-    item.revision = presenter.document(chunk.doc_id).revision
+    if presenter.detail != "ids":
+        item.revision = presenter.document(chunk.doc_id).revision
+    else:
+        item.confidence = None
     item.marks = ()
     item.cut = start > 0 or end < len(chunk.text)
     if item.cut:
@@ -158,7 +162,7 @@ def _bytes(engine: Engine, call: Call, document: Document, span: Span, offset: i
         raise QueryError("cursor_invalid", "the cursor lies behind the bytes that were asked for")
     room = room_for(report, call.args["max_tokens"])
     data = bytes(engine.snapshot.raw(document.id)[start : span[1]])
-    presenter = Presenter(engine.snapshot, "low")
+    presenter = Presenter(engine.snapshot, "low" if room > _SLIM else "ids")
     chunk = engine.snapshot.chunk_at(document.id, start)
     ends = _ends(data, document.encoding)
     low, high = 0, len(ends) - 1
@@ -187,7 +191,11 @@ def _raw_item(
 ) -> Item:
     item = presenter.item(Hit(chunk, None, Confidence(1.0, "identity")))
     item.excerpt = data[:n].decode(document.encoding, "replace")
-    item.revision = document.revision
+    if presenter.detail != "ids":
+        item.revision = document.revision
+    else:
+        item.confidence = None
+    item.cut = True
     item.span = (start, start + n)
     item.marks = ()
     item.lines = None

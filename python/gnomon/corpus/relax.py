@@ -15,9 +15,11 @@ from .slots import Slots
 
 STEPS = ("spelling", "identifier parts", "near words", "drop a clause", "any term", "alias")
 _NEAR_SLOP = 10
+_LOOSE_WORDS = 12  # of a phrase that may be loosened: its tokens are near each other then
 _VARIANTS = 5
 _PIECES_MOST = 12
 _SPELLED_LEAST = 4  # characters; among shorter words everything is near
+_SPELLED_MOST = 64
 
 
 def steps(node: Node, compiler: Compiler) -> Iterator[tuple[str, str, Node]]:
@@ -48,6 +50,8 @@ def steps(node: Node, compiler: Compiler) -> Iterator[tuple[str, str, Node]]:
 def near_terms(word: str, compiler: Compiler, most: int = _VARIANTS) -> list[str]:
     """Terms of the corpus within two edits of a word, nearest and then most frequent first."""
     text = compiler.analyzer.views(word)[1]
+    if len(text) > _SPELLED_MOST:
+        return []
     slots = compiler.slots
     found: dict[str, tuple[int, int, str]] = {}
     for edits in (1, 2):
@@ -137,7 +141,8 @@ def _parts(leaf: Node, compiler: Compiler) -> Node:
 
 
 def _loosened(leaf: Node) -> Node:
-    if isinstance(leaf, Quoted) and leaf.slop < _NEAR_SLOP and len(leaf.text.split()) > 1:
+    words = len(leaf.text.split()) if isinstance(leaf, Quoted) else 0
+    if isinstance(leaf, Quoted) and leaf.slop < _NEAR_SLOP and 1 < words <= _LOOSE_WORDS:
         return Quoted(leaf.text, _NEAR_SLOP, leaf.field, leaf.boost)
     return leaf
 
