@@ -13,14 +13,14 @@ from typing import Any
 
 import click
 
+from .cli_corpus_evaluate import evaluate
+from .cli_corpus_serve import serve
 from .cli_demo import demo
-from .cli_evaluate import evaluate
 from .cli_gate import gate
 from .cli_groundtruth import groundtruth
 from .cli_index import index
 from .cli_recall import recall
 from .cli_search import search
-from .cli_serve import serve
 from .cli_tune_fusion import tune_fusion
 
 

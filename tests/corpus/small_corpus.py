@@ -88,7 +88,8 @@ class Pool:
 Emoji 👩‍👩‍👧 before the zebra_option and \u202ereversed\u202c text.
 """,
 }
-SECRET = {"secret/plan.md": "# Plan\n\nThe `swordfish_option` is 42. See AllowPublicKeyRetrieval.\n"}
+_PLAN = "# Plan\n\nThe `swordfish_option` is 42. See AllowPublicKeyRetrieval.\n"
+SECRET = {"secret/plan.md": _PLAN}
 
 
 def make(path: Path, documents: dict[str, str] | None = None) -> Path:

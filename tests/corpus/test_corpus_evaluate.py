@@ -48,9 +48,7 @@ def test_a_cut_text_shows_a_quote_only_if_its_words_stand_there() -> None:
 
 
 def turn(*passages: Passage, tool: str = "search_precise", **more: Any) -> Turn:
-    return Turn(
-        tool, more.pop("args", {}), passages, 100, tuple(60 for _ in passages), **more
-    )
+    return Turn(tool, more.pop("args", {}), passages, 100, tuple(60 for _ in passages), **more)
 
 
 def test_the_figures_of_a_run_by_hand() -> None:
@@ -106,7 +104,8 @@ def test_the_figures_of_nothing_are_none() -> None:
 def test_tasks_are_read_and_what_is_none_is_named(tmp_path: Path) -> None:
     path = tmp_path / "tasks.jsonl"
     row = {"id": "a", "question": "q?", "question_hard": "h?", "unknown": 1}
-    path.write_text(json.dumps(row) + "\n\n" + json.dumps({**row, "id": "b", "question_hard": None}))
+    other = {**row, "id": "b", "question_hard": None}
+    path.write_text(f"{json.dumps(row)}\n\n{json.dumps(other)}")
     tasks = load_tasks(path)
     assert [task.id for task in tasks] == ["a", "b"]
     assert [task.question for task in hard_tasks(tasks)] == ["h?"]

@@ -88,8 +88,8 @@ def test_several_threads_lose_no_entry_or_are_told_to_wait(tmp_path: Path) -> No
             try:
                 feedback.gap(no_answer(f"word{number}x{turn}"))
                 kept.append((number, turn))
-            except BlockingIOError as error:
-                assert "another writer" in str(error)
+            except BlockingIOError:  # told to wait; nothing was kept
+                continue
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
     for thread in threads:

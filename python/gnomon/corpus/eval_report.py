@@ -153,10 +153,10 @@ def _tasks(evaluation: Evaluation) -> str:
     for task, found in by_task.items():
         cells = [f"<td>{html.escape(task)}</td>"]
         for policy in policies:
-            result = found.get(policy)
-            if result is None:
+            if policy not in found:
                 cells.append("<td></td>")
                 continue
+            result = found[policy]
             kind, mark = ("yes", "✓") if result.success else ("no", "✗")
             why = html.escape("; ".join(result.missing), quote=True)
             cells.append(

@@ -57,7 +57,7 @@ class World:
 
     def __init__(
         self,
-        asked: Questions,
+        asked: Questions[Answer],
         *,
         calls_max: int = 6,
         tokens_max: int | None = None,

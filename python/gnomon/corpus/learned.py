@@ -118,7 +118,7 @@ class LearnedWeights:
 
 
 def weighted_search(
-    asked: Questions,
+    asked: Questions[Answer],
     query: str,
     learned: LearnedWeights,
     task_type: str,

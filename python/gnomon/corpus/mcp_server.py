@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from .answers import Answer
 from .questions import Questions
 from .tool_answers import as_json
 from .tool_specs import META_PROMPT, OUTPUT_SCHEMA
@@ -71,9 +72,9 @@ def callers_from(data: Any, default: Caller) -> Callers:
         raise ValueError("the tokens file must hold an object of at least one token")
     tokens = {}
     for token, who in data.items():
-        scopes = who.get("scopes") if isinstance(who, dict) else 0
+        scopes = who.get("scopes") if isinstance(who, dict) else None
         right = isinstance(scopes, list) and all(isinstance(one, str) for one in scopes)
-        if len(token) < 16 or not isinstance(who, dict) or not right:
+        if len(token) < 16 or not isinstance(scopes, list) or not right:
             raise ValueError(
                 "each token must have at least 16 characters and name its principal and scopes, "
                 'such as {"principal": "ann", "scopes": ["docs"]}; scopes [] sees nothing'
@@ -87,10 +88,10 @@ class Sessions:
 
     def __init__(self, corpus: Corpus, options: Mapping[str, Any] | None) -> None:
         self._corpus, self._options = corpus, options
-        self._open: OrderedDict[tuple[Caller, str], Questions] = OrderedDict()
+        self._open: OrderedDict[tuple[Caller, str], Questions[Answer]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def of(self, caller: Caller, conversation: str | None) -> Questions:
+    def of(self, caller: Caller, conversation: str | None) -> Questions[Answer]:
         """What answers a call; without a conversation to belong to, the corpus itself."""
         seen = self._corpus.seen_by(caller.principal, caller.scopes)
         if conversation is None or self._options is None:
@@ -230,14 +231,6 @@ def _conversation(context: Any) -> str | None:
         return "process"  # stdio, or in memory: one client
     session = _header(context, "mcp-session-id")
     return None if session is None else f"http:{session}"
-
-
-async def serve_stdio(server: Any) -> None:
-    """Serves until the client closes stdin."""
-    from mcp.server.stdio import stdio_server
-
-    async with stdio_server() as (read, write):
-        await server.run(read, write, server.create_initialization_options())
 
 
 def http_app(

@@ -35,7 +35,7 @@ EVIDENCE_FIRST = 3  # passages of evidence before what else their document says
 _WIDE = 100_000
 
 
-class _Inside(Questions):
+class _Inside(Questions[Answer]):
     """Plain questions to the same engine, which no session counts."""
 
     def __init__(self, engine: Engine) -> None:
@@ -116,9 +116,7 @@ def _telling(query: str) -> str:
 
 def _precise(engine: Engine, call: Call) -> Answer:
     work = _Work(engine, call)
-    answer = work.ask.hybrid_search(
-        work.args["query"], "exact", None, work.wanted, **work.bounds
-    )
+    answer = work.ask.hybrid_search(work.args["query"], "exact", None, work.wanted, **work.bounds)
     return work.shown(_with_context(work, _found(answer)))
 
 
@@ -248,9 +246,7 @@ def _folded(text: str) -> str:
 
 def _instead(work: _Work, nothing: Answer, name: str, why: str) -> Listed:
     """What a search for the name finds, where the graph has nothing."""
-    found = work.ask.hybrid_search(
-        f'"{_bare(name)}"', "exact", None, work.wanted, **work.bounds
-    )
+    found = work.ask.hybrid_search(f'"{_bare(name)}"', "exact", None, work.wanted, **work.bounds)
     taken = Fallback("search", why, found.report.query, len(found.items))
     report = replace(found.report, fallbacks=(taken, *found.report.fallbacks))
     if report.no_hit is None:

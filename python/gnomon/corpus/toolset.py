@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 
-def answer_tool(asked: Questions, name: str, arguments: Mapping[str, Any]) -> Answer:
+def answer_tool(asked: Questions[Answer], name: str, arguments: Mapping[str, Any]) -> Answer:
     """The answer of the tool `name` to valid arguments, in full.
 
     Raises KeyError for a name that is none of the eight; `corpus_tools` and the MCP server check
@@ -46,7 +46,7 @@ def answer_tool(asked: Questions, name: str, arguments: Mapping[str, Any]) -> An
     return asked._ask(tool_call(name, arguments))
 
 
-def call_tool(asked: Questions, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def call_tool(asked: Questions[Answer], name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """What the model gets: ``{"status": ..., "evidence": [...], "report": {...}}``.
 
     "failed" is an answer with a problem and without evidence (a stale cursor, an id that is not
@@ -58,7 +58,7 @@ def call_tool(asked: Questions, name: str, arguments: Mapping[str, Any]) -> dict
 
 
 def corpus_tools(
-    corpus: Corpus | Questions, *, injected: bool = False, risk: int = 0
+    corpus: Corpus | Questions[Answer], *, injected: bool = False, risk: int = 0
 ) -> dict[str, Tool]:
     """The eight tools for a `gnomon.agent.ToolRuntime`: read-only and idempotent.
 
@@ -165,7 +165,7 @@ def _strict(schema: Mapping[str, Any]) -> dict[str, Any]:
 _LENGTHS = ("minLength", "maxLength")
 
 
-def langchain_tools(corpus: Questions, names: Iterable[str] = NAMES) -> list[Any]:
+def langchain_tools(corpus: Questions[Answer], names: Iterable[str] = NAMES) -> list[Any]:
     """The tools as LangChain's `StructuredTool`, for a corpus or a session.
 
     The content is the JSON of the answer, the artifact the `Answer`. Needs the extra ``langchain``.

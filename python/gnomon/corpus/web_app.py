@@ -65,7 +65,7 @@ def web_routes(corpus: Corpus, sessions: StoredSessions | None = None) -> list[A
 def _file(name: str) -> Callable[..., Any]:
     from starlette.responses import Response
 
-    content = resources.files(__package__).joinpath("web", name).read_bytes()
+    content = resources.files(__package__).joinpath("web").joinpath(name).read_bytes()
 
     async def page(request: Any) -> Response:
         return Response(content, media_type=FILES[name], headers=HEADERS)

@@ -82,7 +82,12 @@ def read_what_if(question: str) -> tuple[str, str]:
 
 
 def what_if(
-    asked: Questions, condition: str, consequence: str = "", *, filters: Any = None, k: int = 5
+    asked: Questions[Answer],
+    condition: str,
+    consequence: str = "",
+    *,
+    filters: Any = None,
+    k: int = 5,
 ) -> WhatIf:
     """What the corpus says of a condition and its consequence, or of what comes with it.
 
@@ -146,7 +151,7 @@ def _judged(
     )
 
 
-def _joined(asked: Questions, a: str, b: str, filters: Any) -> tuple[Edge, ...]:
+def _joined(asked: Questions[Answer], a: str, b: str, filters: Any) -> tuple[Edge, ...]:
     """The bearing relations between the two, where both are names of the graph."""
     found = asked.navigate(a, filters=filters, k=100, detail="ids", max_tokens=20_000)
     wanted = _folded(b)
@@ -167,7 +172,7 @@ def _folded(name: str) -> str:
     return re.sub(r"[\W_]+", "", bare).casefold()
 
 
-def _comes_with(asked: Questions, condition: str, filters: Any, k: int) -> WhatIf:
+def _comes_with(asked: Questions[Answer], condition: str, filters: Any, k: int) -> WhatIf:
     """The names in the passages of the condition, by how many of the passages have them."""
     answer = asked.hybrid_search(
         condition, "auto", filters, 50, operator="and", max_tokens=50_000, detail="full"

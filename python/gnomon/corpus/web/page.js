@@ -257,8 +257,8 @@ function replay(id) {
       shown.replaceChildren(make("h3", {}, `${step + 1} of ${answer.calls.length}: ${call.tool}`),
         make("pre", {}, JSON.stringify(call.args, null, 1)),
         make("p", { class: "hint" }, call.same === false
-          ? "The corpus has changed: this call would be answered otherwise now."
-          : call.same === true ? "Replayed: the same answer, byte for byte." : ""),
+          ? "The corpus has changed: this call finds other passages now."
+          : call.same === true ? "Replayed: it finds the same passages." : ""),
         make("ol", {}, ...(call.items || []).map((item) => make("li", {},
           link(heading(item), () => read(item.chunk_id)),
           make("pre", {}, ...highlighted(item.excerpt || "", item.marks))))));

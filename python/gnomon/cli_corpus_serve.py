@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -27,7 +27,7 @@ LOCAL = ("127.0.0.1", "localhost", "::1")
     "--scope", "scopes", multiple=True, help="Access scope that may be read; may be given again."
 )
 @click.option("--tokens", metavar="FILE", help="JSON of bearer tokens: who asks and may read what.")
-@click.option("--sessions", metavar="DIR", help="Keep sessions here, to resume and replay.")
+@click.option("--sessions", metavar="FILE", help="Keep sessions here (SQLite), to replay them.")
 @click.option("--no-sessions", is_flag=True, help="Answer each call by itself.")
 @click.option("--calls", type=click.IntRange(1), help="Calls of a session at most.")
 def serve(
@@ -67,26 +67,10 @@ def serve(
         raise click.UsageError("--sessions and --calls need sessions; drop --no-sessions")
     with user_errors():
         try:
-            _serve(index, http or web, web, host, port, principal, scopes, tokens, _options(
-                None if no_sessions else {}, sessions, calls
-            ))  # fmt: skip
+            where = http or web, web, host, port
+            _serve(index, *where, principal, scopes, tokens, sessions, calls, not no_sessions)
         except ImportError as error:
             raise UserError(str(error)) from error
-
-
-def _options(
-    options: dict[str, Any] | None, store: str | None, calls: int | None
-) -> dict[str, Any] | None:
-    """What `Corpus.session` is given; None keeps no sessions."""
-    from .agent import Budget
-
-    if options is None:
-        return None
-    if store is not None:
-        options["store"] = store
-    if calls is not None:
-        options["budget"] = Budget(steps=calls)
-    return options
 
 
 def _callers(principal: str | None, scopes: tuple[str, ...], tokens: str | None) -> Callers:
@@ -111,18 +95,20 @@ def _serve(
     principal: str | None,
     scopes: tuple[str, ...],
     tokens: str | None,
-    session: dict[str, Any] | None,
+    store: str | None,
+    calls: int | None,
+    with_sessions: bool,
 ) -> None:
-    import anyio
-
     from .corpus.api import Corpus
-    from .corpus.mcp_server import http_app, mcp_server, serve_stdio
+    from .corpus.mcp_server import http_app, mcp_server
+    from .corpus.serving import listen, run_stdio, session_options
 
     callers = _callers(principal, scopes, tokens)
     corpus = Corpus.open(index)
+    session = session_options(store, calls) if with_sessions else None
     server = mcp_server(corpus, callers, session=session)
     if not http:
-        anyio.run(serve_stdio, server)
+        run_stdio(server)
         return
     routes = []
     if web:
@@ -130,22 +116,10 @@ def _serve(
         from .corpus.web_sessions import StoredSessions
 
         seen = corpus.seen_by(principal, scopes or None)
-        store = (session or {}).get("store")
         routes = web_routes(seen, None if store is None else StoredSessions(seen, store))
-    _listen(http_app(server, callers, host=host, routes=routes), host, port, web)
 
+    def told(address: str) -> None:
+        page = f", page at {address}/" if web else ""
+        click.echo(f"MCP at {address}/mcp{page}", err=True)
 
-def _listen(app: Any, host: str, port: int, web: bool) -> None:
-    import socket
-
-    import uvicorn
-
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as listener:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((host, port))
-        shown = f"[{host}]" if family == socket.AF_INET6 else host
-        address = f"http://{shown}:{listener.getsockname()[1]}"
-        click.echo(f"MCP at {address}/mcp" + (f", page at {address}/" if web else ""), err=True)
-        config = uvicorn.Config(app, log_level="warning", access_log=False)
-        uvicorn.Server(config).run(sockets=[listener])
+    listen(http_app(server, callers, host=host, routes=routes), host, port, told)

@@ -26,7 +26,7 @@ _POLICIES = "scripted, greedy, single_shot, fts5, tantivy, ripgrep"
 @click.option("--hard", is_flag=True, help="Ask the tasks' question_hard.")
 @click.option("--calls", default=6, show_default=True, type=click.IntRange(1), help="Of a task.")
 @click.option("--tokens", type=click.IntRange(256), help="Of a task, all answers together.")
-@click.option("--answer-tokens", default=1500, show_default=True, type=click.IntRange(256, 8000))
+@click.option("--answer-tokens", default=3000, show_default=True, type=click.IntRange(256, 8000))
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--html", "html_file", metavar="FILE", help="Write a report that loads nothing.")
 def evaluate(
