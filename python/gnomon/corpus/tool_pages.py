@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from .answers import Answer, BudgetUse, Item, Report, Same
-from .bounds import cursor_of
+from .bounds import cursor_of, trimmed_report
 from .items import window
 from .questions import Call
 from .tool_answers import as_json, told, told_item, told_same
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .engine import Engine
 
 ROOM_TOKENS = 60  # for what is known last: the cursor, and what a session says
+REPORT_SHARE = 0.7  # of an answer, at most; beyond, the report loses what is needed least
 TEXT_LEAST = 200  # characters of a passage that is cut to fit
 
 
@@ -38,6 +39,7 @@ def page(engine: Engine, call: Call, listed: Listed, offset: int) -> Answer:
     args, beyond = call.args, bool(listed.report.cursor)
     report = replace(listed.report, tool=call.tool, cursor="", plan=(), budget=BudgetUse())
     limit = 4 * (args["max_tokens"] - ROOM_TOKENS)
+    report = trimmed_report(report, int(limit * REPORT_SHARE))
     left = limit - len(as_json(told(Answer(report))))
     kept: list[Item] = []
     texts: dict[str, Item] = {}

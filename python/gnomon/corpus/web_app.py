@@ -140,7 +140,9 @@ class Api:
             edges.setdefault(
                 key, dict(zip(("source", "relation", "target"), key, strict=True))
             ).setdefault("chunk_id", item.chunk_id)
-        shown = list(edges.values())[:EDGES_MAX]
+        # Passages that only name it are many: other things come first.
+        ordered = sorted(edges.values(), key=lambda edge: edge["target"].startswith("chunk:"))
+        shown = ordered[:EDGES_MAX]
         for edge in shown:  # the node that they all have is the one that was meant
             ends = {edge["source"], edge["target"]}
             centre = node if node in ends else centre

@@ -305,14 +305,19 @@ document.addEventListener("keydown", (event) => {
   if (act) { event.preventDefault(); act(); }
 });
 
-const wanted = new URLSearchParams(location.hash.slice(1));
-show("text");
-get("about").then((about) => {
-  byId("corpus").textContent = `${about.documents} documents, ${about.chunks} passages, generation ${about.generation}`;
-}).catch(() => {});
-if (wanted.get("q")) {
+function fromAddress() {
+  const wanted = new URLSearchParams(location.hash.slice(1));
+  if (!wanted.get("q")) return false;
   byId("query").value = wanted.get("q");
   if ([...byId("mode").options].some((option) => option.value === wanted.get("mode")))
     byId("mode").value = wanted.get("mode");
   search();
-} else byId("query").focus();
+  return true;
+}
+
+window.addEventListener("hashchange", fromAddress);
+show("text");
+get("about").then((about) => {
+  byId("corpus").textContent = `${about.documents} documents, ${about.chunks} passages, generation ${about.generation}`;
+}).catch(() => {});
+if (!fromAddress()) byId("query").focus();
