@@ -1,7 +1,8 @@
 """The `gnomon` command: index text, search it, show that the scores are exact.
 
-Exit codes: 0 done (a search without a hit included), 1 interrupted or `demo` found unequal scores,
-2 wrong usage or an error, which is one line on stderr that says what, why and what to do.
+Exit codes: 0 done (a search without a hit included), 1 interrupted, `demo` found unequal scores
+or `verify` damage, 2 wrong usage or an error, which is one line on stderr that says what, why and
+what to do.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from typing import Any
 
 import click
 
+from .cli_corpus import corpus, verify
 from .cli_corpus_evaluate import evaluate
+from .cli_corpus_query import add_questions
 from .cli_corpus_serve import serve
 from .cli_demo import demo
 from .cli_gate import gate
@@ -46,6 +49,9 @@ cli.add_command(gate)
 cli.add_command(groundtruth)
 cli.add_command(recall)
 cli.add_command(tune_fusion)
+cli.add_command(corpus)
+add_questions(corpus)
+cli.add_command(verify)
 
 
 def _stop(signal_number: int, frame: Any) -> None:

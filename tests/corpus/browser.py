@@ -73,7 +73,8 @@ class Browser:
         """The value of an expression as soon as it is true."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            value = self.run(script)
+            # While a page is loading there is nothing to look at yet.
+            value = self.run(f"(() => {{ try {{ return {script} }} catch {{ return null }} }})()")
             if value:
                 return value
             time.sleep(0.05)

@@ -252,9 +252,10 @@ class MemorySnapshot(Snapshot):
         )
 
     def _grep_raw(self, document: Document, wanted: re.Pattern[bytes]) -> Iterator[GrepLine]:
-        at = 0
-        for number, line in enumerate(self._raw[document.id].split(b"\n"), 1):
-            body = line.removesuffix(b"\r")
+        raw = self._raw[document.id]
+        at = 3 if raw.startswith(b"\xef\xbb\xbf") else 0
+        for number, line in enumerate(raw[at:].split(b"\n"), 1):
+            body = line  # as grep has it, a carriage return is of the line
             found = [m.span() for m in wanted.finditer(body) if m.end() > m.start()]
             if found or wanted.search(body):
                 spans = tuple((at + a, at + b) for a, b in found)

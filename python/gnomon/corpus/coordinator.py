@@ -255,8 +255,12 @@ class CorpusIndex:
         keep = named(self._opened.state)
         for kind in KINDS:
             for name in os.listdir(self.path / kind):
+                orphan = self.path / kind / name
                 if name not in keep[kind]:
-                    shutil.rmtree(self.path / kind / name, ignore_errors=True)
+                    if orphan.is_dir():
+                        shutil.rmtree(orphan, ignore_errors=True)
+                    else:  # the lock of a directory that was being made
+                        orphan.unlink(missing_ok=True)
                     _crash_point("in_cleanup")
 
 
@@ -406,7 +410,8 @@ class _Transaction:
 
     def _vectors(self, live: Live, embedder: Embedder | None, name: str) -> tuple[Part | None, str]:
         state = self._opened.state
-        if embedder is None and state.dense is None:
+        known = self._opened.dense is not None and len(self._opened.dense) > 0
+        if (embedder is None or live.n_chunks == 0) and not known:
             return None, ""
         where = self._path / "dense" / self._name
         old = self._opened.dense if embedder is None or state.embedder == name else None

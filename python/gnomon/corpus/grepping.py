@@ -90,6 +90,8 @@ def _found(
         every = engine.snapshot.grep(args["pattern"], limit=None, **ask)
     except ValueError as error:
         raise QueryError("bad_regex", str(error), "escape it, or pass literal=true") from None
+    except ImportError as error:
+        raise QueryError("no_regex", str(error), "pass literal=true") from None
     assert mask is not None
     known = dict.fromkeys(line.chunk_id for line in every.lines)
     slots = engine.slots.of_chunks(list(known))

@@ -18,6 +18,7 @@ _RELATED = 3
 _MATCHES = 20
 _LINKS = ("see-also", "links-to", "fixed-by", "causes", "introduced-in", "parent")
 UNDECLARED = "undeclared"
+NO_TIME = "0000-00-00T00:00:00Z"  # as wide as a time; who has a clock puts it in its place
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,7 @@ class Presenter:
             edge=hit.edge,
             relaxed=hit.relaxed,
             new=True,
+            retrieved_at=NO_TIME,
         )
         score = hit.score
         if self.detail == "ids":

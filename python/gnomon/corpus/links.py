@@ -36,6 +36,7 @@ class Links:
 
     def __init__(self, live: Live) -> None:
         self._live = live
+        self._known: dict[tuple[str, str], str] = {}  # each link leads where it did before
         self._sources = sorted({name for segment in live.segments for name in segment.sources})
 
     def documents(self, path: str, source: str | None = None) -> Iterator[Document]:
@@ -47,6 +48,12 @@ class Links:
 
     def target(self, node: str, source: str) -> str:
         """The document or section that ``path:PATH#ANCHOR`` leads to; itself where to none."""
+        known = self._known.get((node, source))
+        if known is None:
+            known = self._known[node, source] = self._target(node, source)
+        return known
+
+    def _target(self, node: str, source: str) -> str:
         path, _, anchor = node.removeprefix("path:").partition("#")
         for ending in _ENDINGS:
             spot = self._live.document(document_id(source, path + ending))

@@ -40,11 +40,19 @@ class Live:
 
     def document(self, doc_id: str) -> Spot | None:
         """The document of this id."""
+        return self._documents.get(doc_id)
+
+    @cached_property
+    def _documents(self) -> dict[str, Spot]:
+        """Every document by id: links ask for many that are not there."""
+        found: dict[str, Spot] = {}
         for number, (segment, mask) in enumerate(zip(self.segments, self.masks, strict=True)):
-            for doc in segment.docs.find(doc_id):
-                if mask[doc]:
-                    return Spot(number, doc)
-        return None
+            docs = np.flatnonzero(mask)
+            ids = segment.docs.take(docs)
+            found.update(
+                (name, Spot(number, doc)) for name, doc in zip(ids, docs.tolist(), strict=True)
+            )
+        return found
 
     def section(self, section_id: str) -> Spot | None:
         """The section of this id."""

@@ -77,6 +77,10 @@ def _clauses(node: Node, compiler: Compiler, restriction: Restriction) -> list[_
 
 def _conflict(clauses: Sequence[_Clause]) -> list[_Clause]:
     """As few clauses as exclude each other: what can be left out of them without a hit is."""
+    by_text = {clause.text: clause for clause in clauses}
+    for text, clause in by_text.items():
+        if f"NOT {text}" in by_text:
+            return [clause, by_text[f"NOT {text}"]]
     core = list(clauses)
     for clause in clauses:
         rest = [other for other in core if other is not clause]

@@ -1,11 +1,22 @@
-"""Preparing many documents, on several processes where that pays."""
+"""Preparing many documents, on several processes where that pays.
+
+The processes are started as `python -c`, so that a caller's script is not run again in them, as
+`multiprocessing` would. They speak in frames over pipes: eight bytes of length, then MessagePack.
+"""
 
 from __future__ import annotations
 
 import os
+import queue
+import struct
+import subprocess
+import sys
+import traceback
+from collections import deque
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
-from multiprocessing import get_context
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from typing import IO
 
 import msgspec
 
@@ -16,8 +27,20 @@ from .prepare import PreparedBatch, Task, prepare
 
 BATCH_BYTES = 1 << 20
 _BATCH_MOST = 256  # documents
-# Starting processes takes about a second, in which one prepares as much as this.
+# Starting a process takes about a second, in which one prepares as much as this.
 PARALLEL_FROM = 8 << 20
+_WORK = "import sys; sys.path[:] = {path!r}; from gnomon.corpus.prepare_pool import work; work()"
+
+
+class _Job(msgspec.Struct, array_like=True):
+    tasks: list[Task]
+    source: Source
+    limits: Limits | None
+
+
+class _Answer(msgspec.Struct, array_like=True):
+    batch: PreparedBatch | None
+    error: str = ""
 
 
 def jobs_for(n_bytes: int, jobs: int | None) -> int:
@@ -40,27 +63,34 @@ def prepare_all(
 ) -> Iterator[PreparedBatch]:
     """Prepared documents in the order of the tasks, which come with their bytes.
 
-    An `extractor` works in this process, and alone.
+    An `extractor` works in this process, and alone. Raises RuntimeError when a process ends early.
     """
     batches = _batches(tasks)
     if jobs == 1 or extractor is not None:
         for batch in batches:
             yield prepare(batch, source, limits, extractor)
         return
-    decode = msgspec.msgpack.Decoder(PreparedBatch).decode
-    # spawn: the caller may have threads, which a fork would leave locked.
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        waiting: list[Future[bytes]] = []
-        try:
-            for batch in batches:
-                waiting.append(pool.submit(_work, batch, source, limits))
-                if len(waiting) > 2 * jobs:  # bounds the memory, keeps the order
-                    yield decode(waiting.pop(0).result())
-            for future in waiting:
-                yield decode(future.result())
-        finally:
-            for future in waiting:
-                future.cancel()
+    with ExitStack() as stack:
+        free: queue.SimpleQueue[_Worker] = queue.SimpleQueue()
+        for _ in range(jobs):
+            free.put(stack.enter_context(_Worker()))
+
+        def answer(batch: list[Task]) -> PreparedBatch:
+            worker = free.get()
+            try:
+                return worker.ask(_Job(batch, source, limits))
+            finally:
+                free.put(worker)
+
+        threads = stack.enter_context(ThreadPoolExecutor(jobs))
+        waiting: deque[Future[PreparedBatch]] = deque()
+        stack.callback(lambda: [future.cancel() for future in waiting])
+        for batch in batches:
+            waiting.append(threads.submit(answer, batch))
+            if len(waiting) > 2 * jobs:  # bounds the memory, keeps the order
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
 
 
 def _batches(tasks: Iterable[tuple[Task, int]]) -> Iterator[list[Task]]:
@@ -76,5 +106,67 @@ def _batches(tasks: Iterable[tuple[Task, int]]) -> Iterator[list[Task]]:
         yield batch
 
 
-def _work(batch: list[Task], source: Source, limits: Limits | None) -> bytes:
-    return msgspec.msgpack.encode(prepare(batch, source, limits))
+class _Worker:
+    """A process that prepares one batch at a time."""
+
+    def __init__(self) -> None:
+        command = [sys.executable, "-c", _WORK.format(path=sys.path)]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._into, self._out = self._process.stdin, self._process.stdout
+        self._decode = msgspec.msgpack.Decoder(_Answer).decode
+
+    def ask(self, job: _Job) -> PreparedBatch:
+        try:
+            _write(self._into, msgspec.msgpack.encode(job))
+            data = _read(self._out)
+        except BrokenPipeError:
+            data = None
+        if data is None:
+            raise RuntimeError(
+                f"a process that prepares documents ended (code {self._process.wait()}); "
+                "pass jobs=1 to see why"
+            )
+        answer = self._decode(data)
+        if answer.batch is None:
+            raise RuntimeError(f"preparing documents failed:\n{answer.error}")
+        return answer.batch
+
+    def __enter__(self) -> _Worker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()  # it holds nothing that must be kept
+        self._into.close()
+        self._out.close()
+        self._process.wait()
+
+
+def work() -> None:
+    """What such a process does until its standard input ends."""
+    given, answers = sys.stdin.buffer, sys.stdout.buffer
+    decode = msgspec.msgpack.Decoder(_Job).decode
+    while (data := _read(given)) is not None:
+        job = decode(data)
+        try:
+            answer = _Answer(prepare(job.tasks, job.source, job.limits))
+        except Exception:
+            answer = _Answer(None, traceback.format_exc())
+        _write(answers, msgspec.msgpack.encode(answer))
+
+
+def _write(pipe: IO[bytes], data: bytes) -> None:
+    pipe.write(struct.pack("<Q", len(data)))
+    pipe.write(data)
+    pipe.flush()
+
+
+def _read(pipe: IO[bytes]) -> bytes | None:
+    """The next frame; None at the end."""
+    head = pipe.read(8)
+    if len(head) < 8:
+        return None
+    (size,) = struct.unpack("<Q", head)
+    data = pipe.read(size)
+    return data if len(data) == size else None

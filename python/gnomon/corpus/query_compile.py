@@ -138,6 +138,8 @@ class Compiler:
             )
         except ValueError as error:
             raise QueryError("bad_regex", str(error), "escape it, or search the words") from None
+        except ImportError as error:
+            raise QueryError("no_regex", str(error), "search the words") from None
         for line in found.lines:
             self.regex_spans.setdefault(line.chunk_id, []).extend(line.matches)
         ids = list(dict.fromkeys(line.chunk_id for line in found.lines))

@@ -76,7 +76,8 @@ class Session(Questions[Answer]):
         self._per_tool: dict[str, int] = row.options["per_tool"]
         self._repeat_limit: int = row.options["repeat_limit"]
         self._state = _State()
-        self._meter = BudgetMeter(self._budget, clock, started_at=row.created)
+        self._now = row.created  # stands still during a call, so that a replay decides alike
+        self._meter = BudgetMeter(self._budget, lambda: self._now, started_at=row.created)
         for event in store.events(row.id):
             self._take(event)
 
@@ -159,13 +160,13 @@ class Session(Questions[Answer]):
 
     def _ask(self, call: Call) -> Answer:
         with self._lock:
-            began = self._clock()
+            began = self._now = self._clock()
             answer = self._answered(call)
             return self._logged(call, answer, began)
 
     def _answered(self, call: Call) -> Answer:
         """The answer without times."""
-        if self._clock() >= self.expires:
+        if self._now >= self.expires:
             return self._stopped(call, "session_expired", "the session has expired")
         allowed = self._per_tool.get(call.tool)
         if allowed is not None and self._state.by_tool.get(call.tool, 0) >= allowed:
@@ -240,7 +241,7 @@ class Session(Questions[Answer]):
             same = tool not in _WHOLE_TEXT and item.excerpt and _text_key(item) in state.texts
             if same:
                 dropped += 1
-                item = replace(item, excerpt="", marks=(), entities=(), related=())
+                item = _pointed(item)
             items.append(replace(item, new=new))
         share = sum(item.new for item in items) / len(items) if items else 0.0
         novelty = Novelty(len(new_chunks), len(new_entities), round(share, 3), dropped)
@@ -328,7 +329,7 @@ class Session(Questions[Answer]):
         problem = answer.report.problem
         if problem is not None and problem.code in (BUDGET_EXHAUSTED, "session_expired"):
             return
-        tokens = tokens_of(event.response)
+        tokens = answer.report.budget.tokens or tokens_of(event.response)
         state.calls += 1
         state.tokens += tokens
         state.by_tool[event.tool] = state.by_tool.get(event.tool, 0) + 1
@@ -345,6 +346,14 @@ class Session(Questions[Answer]):
             state.entities.update(each.id for each in item.entities)
             if item.excerpt:
                 state.texts.add(_text_key(item))
+
+
+def _pointed(item: Item) -> Item:
+    """An item whose text the session has: where it is, and why it is here."""
+    score = None if item.score is None else replace(item.score, parts=())
+    return replace(
+        item, excerpt="", marks=(), entities=(), related=(), score=score, revision="", doc_id=""
+    )
 
 
 def _text_key(item: Item) -> str:

@@ -176,6 +176,8 @@ class Slots:
         return known
 
     def _numbered(self, column: str) -> tuple[npt.NDArray[np.int32], int]:
+        if not self.n_live:
+            return np.zeros(self.n, dtype=np.int32), 1
         numbers: dict[str, int] = {}
         parts = [np.zeros(0, dtype=np.int32)]
         for segment in self.state.segments:

@@ -89,8 +89,7 @@ class Snapshot:
         A `gnomon.BM25Index` over the chunks by cid, with positions, `FIELDS` and `COLUMNS`. Ties
         are in order of insertion.
     dense
-        A `gnomon.DenseIndex` over the chunks by cid (cosine), or None when the corpus has no
-        vectors.
+        A `gnomon.DenseIndex` over the chunks by cid (cosine), or None when the view has no vectors.
     embedder
         The name that the embedder of `dense` was given, or "".
     trigram, graph
@@ -177,11 +176,11 @@ class Snapshot:
 
     @cached_property
     def dense(self) -> DenseIndex | None:
-        """The vectors of this view's chunks."""
+        """The vectors of this view's chunks; None when there is none."""
         whole = self._opened.dense
-        if whole is None or self._hidden.size == 0:
-            return whole
-        return without_vectors(whole, self._hidden)
+        if whole is not None and self._hidden.size:
+            whole = without_vectors(whole, self._hidden)
+        return whole if whole is not None and len(whole) else None
 
     @cached_property
     def _hidden(self) -> Int64Array:

@@ -48,7 +48,7 @@ def write_vectors(
             "embedder give the new one another embedder_name"
         )
     cids = np.concatenate([copied[0], rest])
-    vectors = np.concatenate(blocks) if blocks else np.zeros((0, next(iter(dims), 1)), np.float32)
+    vectors = np.concatenate(blocks) if blocks else np.zeros((0, next(iter(dims))), np.float32)
     if index is None:
         index = DenseIndex.build(vectors, ids=cids)
     else:

@@ -46,7 +46,7 @@ def _check_sparse(snapshot: Snapshot, cids: Int64Array) -> list[str]:
 
 
 def _check_dense(snapshot: Snapshot, cids: Int64Array) -> list[str]:
-    dense = snapshot.dense
+    dense = snapshot._opened.dense
     if dense is None:
         return []
     dense.verify()
