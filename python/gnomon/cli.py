@@ -15,7 +15,9 @@ from typing import Any
 import click
 
 from .cli_corpus import corpus, verify
+from .cli_corpus_evaluate import evaluate
 from .cli_corpus_query import add_questions
+from .cli_corpus_serve import serve
 from .cli_demo import demo
 from .cli_gate import gate
 from .cli_groundtruth import groundtruth
@@ -40,7 +42,9 @@ def cli() -> None:
 
 cli.add_command(index)
 cli.add_command(search)
+cli.add_command(serve)
 cli.add_command(demo)
+cli.add_command(evaluate)
 cli.add_command(gate)
 cli.add_command(groundtruth)
 cli.add_command(recall)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -75,3 +76,26 @@ def user_errors() -> Iterator[None]:
         raise UserError("out of memory; index fewer files, or with less --max-bytes") from error
     except (CorruptIndex, ValueError) as error:
         raise UserError(str(error)) from error
+
+
+def print_table(columns: list[str], rows: list[list[str]]) -> None:
+    """A table: plain columns in a pipe, ruled in a terminal."""
+    if not sys.stdout.isatty():
+        widths = [max(map(len, column)) for column in zip(columns, *rows, strict=True)]
+        for cells in (columns, *rows):
+            line = "  ".join(
+                cell.ljust(width) if number == 0 else cell.rjust(width)
+                for number, (cell, width) in enumerate(zip(cells, widths, strict=True))
+            )
+            click.echo(line.rstrip())
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table()
+    for number, column in enumerate(columns):
+        table.add_column(column, justify="left" if number == 0 else "right")
+    for cells in rows:
+        table.add_row(*(Text(cell) for cell in cells))
+    Console(highlight=False, markup=False, emoji=False).print(table)

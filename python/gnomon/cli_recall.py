@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from .cli_common import user_errors, visible
+from .cli_common import print_table, user_errors, visible
 
 if TYPE_CHECKING:
     from .recall import Recall
@@ -213,7 +212,7 @@ def _print(runs: list[Recall], points: list[Point], worst: int) -> None:
         rows.append(
             cells + ([f"{speeds[run.name]:,.0f}" if run.name in speeds else ""] if points else [])
         )
-    _table(columns, rows)
+    print_table(columns, rows)
     for run in runs:
         if run.name in speeds:  # dozens of settings; their notes are in --json and --html
             continue
@@ -231,25 +230,3 @@ def _print(runs: list[Recall], points: list[Point], worst: int) -> None:
 
 def _figure(value: float | None) -> str:
     return "-" if value is None else f"{value:.4f}"
-
-
-def _table(columns: list[str], rows: list[list[str]]) -> None:
-    if not sys.stdout.isatty():
-        widths = [max(map(len, column)) for column in zip(columns, *rows, strict=True)]
-        for cells in (columns, *rows):
-            line = "  ".join(
-                cell.ljust(width) if number == 0 else cell.rjust(width)
-                for number, (cell, width) in enumerate(zip(cells, widths, strict=True))
-            )
-            click.echo(line.rstrip())
-        return
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table()
-    for number, column in enumerate(columns):
-        table.add_column(column, justify="left" if number == 0 else "right")
-    for cells in rows:
-        table.add_row(*(Text(cell) for cell in cells))
-    Console(highlight=False, markup=False, emoji=False).print(table)

@@ -78,6 +78,15 @@ class Edge(msgspec.Struct, frozen=True, omit_defaults=True):
     origin: str = ""
 
 
+class Same(msgspec.Struct, frozen=True):
+    """Another passage that has the very text of an item."""
+
+    chunk_id: str
+    source: str
+    path: str
+    span: Span
+
+
 class Item(msgspec.Struct, omit_defaults=True):
     """A passage, with all that says where it stands and why it is here.
 
@@ -111,6 +120,7 @@ class Item(msgspec.Struct, omit_defaults=True):
     entities: tuple[Named, ...] = ()
     related: tuple[Related, ...] = ()
     edge: Edge | None = None
+    also: tuple[Same, ...] = ()
     acl_scope: str = ""
     trust: str = "corpus"
     relaxed: str = ""

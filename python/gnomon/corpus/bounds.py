@@ -111,7 +111,7 @@ def _widest(report: Report, max_tokens: int) -> tuple[Report, int]:
     widest = replace(
         report, cursor="", budget=replace(report.budget, tokens=0, of=max_tokens, ms=0.0)
     )
-    widest = _trimmed(widest, int(limit * 0.7) - _ROOM)
+    widest = trimmed_report(widest, int(limit * 0.7) - _ROOM)
     return widest, limit - len(_encode(Answer(widest))) - _ROOM
 
 
@@ -178,7 +178,7 @@ def _place(item: Item) -> Item:
     )
 
 
-def _trimmed(report: Report, limit: int) -> Report:
+def trimmed_report(report: Report, limit: int) -> Report:
     """The report without its least needed parts, until it fits; what went is named."""
     for name, shorter in (
         ("plan", lambda r: replace(r, plan=())),

@@ -17,6 +17,7 @@ from .questions import Call
 from .reading import read
 from .search import Search
 from .slots import Mask
+from .tool_handlers import TOOL_HANDLERS
 
 if TYPE_CHECKING:
     from .engine import Engine
@@ -62,4 +63,5 @@ HANDLERS: dict[str, Callable[[Engine, Call], Answer]] = {
     "outline": outline,
     "list": list_things,
     "stats": stats,
+    **TOOL_HANDLERS,
 }

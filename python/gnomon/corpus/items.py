@@ -12,8 +12,8 @@ from .slots import Marker
 from .snapshot import Snapshot
 from .words import in_bytes
 
-EXCERPT = {"ids": 0, "low": 400, "full": 700}
-_NAMES = {"ids": 0, "low": 0, "full": 5}
+EXCERPT = {"ids": 0, "low": 400, "text": 1600, "full": 700}
+_NAMES = {"ids": 0, "low": 0, "text": 5, "full": 5}
 _RELATED = 3
 _MATCHES = 20
 _LINKS = ("see-also", "fixed-by", "causes")  # few of a section; others are for navigate
@@ -76,9 +76,12 @@ class Presenter:
         item.title = document.title
         item.heading = section.path
         item.acl_scope = self.acl(document)
-        if self.detail == "low":
+        if self.detail in ("low", "text"):
             item.score = None if score is None else Score(score.value)
             item.related = hit.related
+            if self.detail == "text":
+                item.revision, item.section_id = document.revision, chunk.section_id
+                item.entities = self.names(chunk.id)
             return item
         item.score = score
         self._all(item, chunk, document, hit)

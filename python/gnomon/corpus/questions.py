@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 MODES = ("auto", "sparse", "dense", "hybrid", "exact")
-DETAILS = ("ids", "low", "full")
+DETAILS = ("ids", "low", "text", "full")
 SCOPES = ("chunk", "section", "doc")
 DIRECTIONS = ("out", "in", "both")
 TOKENS_LEAST = 256
@@ -46,7 +46,7 @@ class Questions(Generic[_R]):
     passages: ``"doc:ID"``, ``"section:ID"``, ``"path:GLOB"``, ``"workspace:NAME"`` (of a session),
     or a list of chunk ids. `k` bounds the items, `max_tokens` (at least 256) the whole answer with
     its report; `report.cursor` continues. `detail` says how much each item carries: "ids" (where it
-    is), "low" (with the excerpt), "full".
+    is), "low" (with an excerpt), "text" (with the whole text, up to 1,600 characters), "full".
     """
 
     def _ask(self, call: Call) -> _R:
