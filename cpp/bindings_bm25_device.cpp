@@ -110,8 +110,7 @@ py::dict plan_of(const Bm25Scorer& scorer, const py::list& queries,
     std::vector<std::shared_ptr<const Bm25Term>> distinct;
     std::unordered_map<const Bm25Term*, std::int32_t> places;
     for (std::size_t q = 0; q < queries.size(); ++q) {
-        const Bm25Query query =
-            query_of(scorer, queries[q], weights ? (*weights)[q] : std::nullopt, once, q);
+        const Bm25Query query = query_of(scorer, queries[q], weights ? (*weights)[q] : std::nullopt, once, q);
         const Prepared prepared(scorer, query);
         for (std::size_t i = 0; i < query.size(); ++i) {
             const auto [place, added] =

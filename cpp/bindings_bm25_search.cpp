@@ -55,8 +55,8 @@ void check_weight(double weight, std::size_t i) {
 
 }  // namespace
 
-Bm25Query query_of(const Bm25Scorer& scorer, py::handle tokens_, const QueryWeights& weights,
-                   bool once, std::size_t place, std::vector<std::int64_t>* places) {
+Bm25Query query_of(const Bm25Scorer& scorer, py::handle tokens_, const QueryWeights& weights, bool once,
+                   std::size_t place, std::vector<std::int64_t>* places) {
     const py::object tokens = token_sequence(tokens_, place == kAlone ? "query" : "queries", place);
     const Py_ssize_t n = PySequence_Fast_GET_SIZE(tokens.ptr());
     if (weights && weights->size() != static_cast<std::size_t>(n))

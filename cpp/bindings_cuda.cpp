@@ -1,5 +1,7 @@
 // gnomon._cuda: exact search on NVIDIA GPUs (cuda/*.hpp). Its own extension, so that gnomon._core never loads
 // CUDA's runtime. Tests build the same file over an emulated device, as gnomon._cuda_emulated.
+#include "bindings_cuda.hpp"
+
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -7,11 +9,10 @@
 #include <limits>
 #include <optional>
 
-#include "bindings_cuda.hpp"
-#include "error.hpp"
 #include "../cuda/bm25_device.hpp"
 #include "../cuda/dense.hpp"
 #include "../cuda/mmr_device.hpp"
+#include "error.hpp"
 
 namespace py = pybind11;
 
@@ -120,8 +121,13 @@ struct DenseHolder {
                 std::string_view on_zero, std::size_t resident_bytes, std::size_t workspace_bytes,
                 std::string name_)
         : rows(vectors, name_.c_str()), name(std::move(name_)) {
-        const DenseSource source{rows.data, rows.on_device,        rows.rows,   static_cast<int>(rows.dim),
-                                 metric_named(metric), refuses_zero(on_zero), name.c_str()};
+        const DenseSource source{rows.data,
+                                 rows.on_device,
+                                 rows.rows,
+                                 static_cast<int>(rows.dim),
+                                 metric_named(metric),
+                                 refuses_zero(on_zero),
+                                 name.c_str()};
         const Format wanted = format_named(format);
         const py::gil_scoped_release release;
         corpus = std::make_unique<DenseCorpus>(device, source, wanted, resident_bytes, workspace_bytes);
@@ -156,7 +162,8 @@ py::tuple dense_search(const DenseHolder& holder, const py::object& queries, std
     options.family = family;
     options.planes = planes;
     options.capacity = capacity;
-    const std::int64_t best = std::min(static_cast<std::int64_t>(std::min<std::size_t>(k, INT32_MAX)), corpus.n());
+    const std::int64_t best =
+        std::min(static_cast<std::int64_t>(std::min<std::size_t>(k, INT32_MAX)), corpus.n());
     Did did;
     const auto run = [&](double* scores, std::int64_t* rows, int* counts) {
         const py::gil_scoped_release release;
@@ -206,10 +213,15 @@ py::tuple bm25_search(const Bm25Corpus& corpus, const py::dict& plan, std::size_
         owners.push_back(array);
         return span_of(array);
     };
-    Bm25Batch batch{keep(plan["starts"].cast<I32Array>()),  keep(plan["slots"].cast<I32Array>()),
-                    keep(plan["weights"].cast<F64Array>()), keep(plan["absents"].cast<F64Array>()),
-                    keep(plan["at_ends"].cast<F64Array>()), {}, {}};
-    for (const py::handle one : plan["terms"].cast<py::list>()) batch.terms.push_back(keep(one.cast<I32Array>()));
+    Bm25Batch batch{keep(plan["starts"].cast<I32Array>()),
+                    keep(plan["slots"].cast<I32Array>()),
+                    keep(plan["weights"].cast<F64Array>()),
+                    keep(plan["absents"].cast<F64Array>()),
+                    keep(plan["at_ends"].cast<F64Array>()),
+                    {},
+                    {}};
+    for (const py::handle one : plan["terms"].cast<py::list>())
+        batch.terms.push_back(keep(one.cast<I32Array>()));
     for (const py::handle one : allowed)
         batch.allowed.push_back(one.is_none() ? nullptr : keep(one.cast<U64Array>()).data());
     if (batch.terms.size() != corpus.n_segments() || batch.allowed.size() != corpus.n_segments())
@@ -297,7 +309,8 @@ PYBIND11_MODULE(GNOMON_CUDA_MODULE, module) {
     module.doc() = "Exact search on a GPU; its contracts are in cuda/*.hpp.";
     register_device_errors();
     register_device_array(module);
-    module.def("devices", &all_devices, "What is usable, and why what is not; never raises for want of a GPU.");
+    module.def("devices", &all_devices,
+               "What is usable, and why what is not; never raises for want of a GPU.");
     module.attr("workspace_bytes") = kWorkspaceBytes;
     py::class_<DenseHolder>(module, "DenseCorpus", py::is_final(), "Rows ready for exact search on a device.")
         .def(py::init<const py::object&, std::string_view, int, std::string_view, std::string_view,

@@ -57,13 +57,10 @@ DeviceArray::DeviceArray(std::vector<std::int64_t> shape, dlpack::DataType dtype
     owner_ = std::move(memory);
 }
 
-std::size_t DeviceArray::size() const {
-    return static_cast<std::size_t>(product(shape_)) * dtype_.bits / 8;
-}
+std::size_t DeviceArray::size() const { return static_cast<std::size_t>(product(shape_)) * dtype_.bits / 8; }
 
 DeviceArray DeviceArray::from_dlpack(const py::object& capsule, const std::string& name) {
-    auto* const managed =
-        static_cast<dlpack::Managed*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"));
+    auto* const managed = static_cast<dlpack::Managed*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"));
     if (managed == nullptr) throw py::error_already_set();
     PyCapsule_SetName(capsule.ptr(), "used_dltensor");
     const std::shared_ptr<dlpack::Managed> owner(managed, [](dlpack::Managed* one) {
@@ -80,6 +77,9 @@ DeviceArray DeviceArray::from_dlpack(const py::object& capsule, const std::strin
         throw InvalidInput(name + " must hold float16, bfloat16, float32 or float64 numbers; convert it");
     if (has_gaps(tensor))
         throw InvalidInput(name + " has gaps between its elements; make it contiguous first");
+    const OnDevice there(tensor.device.number);
+    // The giver has put its work into the default stream; ours would not wait for it.
+    check(cudaStreamSynchronize(cudaStreamLegacy), "waiting for the default stream");
     DeviceArray array;
     array.shape_.assign(tensor.shape, tensor.shape + tensor.ndim);
     array.device_ = tensor.device.number;
@@ -88,7 +88,6 @@ DeviceArray DeviceArray::from_dlpack(const py::object& capsule, const std::strin
     array.owner_ = owner;
     if (kind == -1) return array;
     DeviceArray wide(array.shape_, array.dtype_, array.device_);
-    const OnDevice here(array.device_);
     const Stream stream;
     if (wide.size() != 0)
         launch_widen(array.data_, kind, product(array.shape_), static_cast<float*>(wide.data_), stream);
@@ -99,8 +98,9 @@ DeviceArray DeviceArray::from_dlpack(const py::object& capsule, const std::strin
 
 py::capsule DeviceArray::to_dlpack() const {
     auto* const out = new Exported{{}, shape_, owner_};
-    out->managed.tensor = {data_, {kDeviceType, device_}, static_cast<std::int32_t>(shape_.size()), dtype_,
-                           out->shape.data(), nullptr, 0};
+    out->managed.tensor = {data_,  {kDeviceType, device_}, static_cast<std::int32_t>(shape_.size()),
+                           dtype_, out->shape.data(),      nullptr,
+                           0};
     out->managed.context = out;
     out->managed.deleter = [](dlpack::Managed* one) { delete static_cast<Exported*>(one->context); };
     return py::capsule(&out->managed, "dltensor", [](PyObject* capsule) {

@@ -183,7 +183,8 @@ static inline double absent_part(Formula formula, double idf, double k1, double 
 }
 
 // The part of a term that stands tf > 0 times in a document whose constant is `norm` (rel where takes_rel).
-GNOMON_HOST_DEVICE static inline double part(Formula formula, double idf, double tf, double norm, double k1, double delta) {
+GNOMON_HOST_DEVICE static inline double part(Formula formula, double idf, double tf, double norm, double k1,
+                                             double delta) {
     switch (formula) {
         case Formula::kLucene:
         case Formula::kRobertson:
@@ -220,7 +221,8 @@ GNOMON_HOST_DEVICE static inline double part(Formula formula, double idf, double
 
 // part = I * impact, + absent_part's share, up to rounding: what a screen adds up. Never negative; written so
 // that nothing cancels.
-GNOMON_HOST_DEVICE static inline double impact(Formula formula, double tf, double norm, double k1, double delta) {
+GNOMON_HOST_DEVICE static inline double impact(Formula formula, double tf, double norm, double k1,
+                                               double delta) {
     switch (formula) {
         case Formula::kLucene:
         case Formula::kRobertson:

@@ -116,11 +116,11 @@ struct Bm25Lists {
 // Occurrences of a batch's queries: those of query q are [starts[q], starts[q + 1]).
 struct Bm25Queries {
     const int* starts;
-    const int* slots;        // into the batch's distinct terms
-    const double* weights;   // query weight * idf + 0.0
-    const double* absents;   // what a document without the term gets
-    const float* scaled;     // weights of the screen, 0 where it does not apply
-    const double* scales;    // of a query: screen sums times it are scores, but for absent_sums
+    const int* slots;       // into the batch's distinct terms
+    const double* weights;  // query weight * idf + 0.0
+    const double* absents;  // what a document without the term gets
+    const float* scaled;    // weights of the screen, 0 where it does not apply
+    const double* scales;   // of a query: screen sums times it are scores, but for absent_sums
     const double* absent_sums;
     const double* relatives;
     const double* slacks;

@@ -23,9 +23,9 @@ __global__ void bm25_impacts(const uint32_t* docs, const uint32_t* tfs, int64_t 
                              Bm25Rule rule, float* impacts) {
     const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (i >= n) return;
-    impacts[i] = __double2float_rn(bm25::impact(static_cast<bm25::Formula>(rule.formula),
-                                                static_cast<double>(tfs[i]), constants[docs[i]], rule.k1,
-                                                rule.delta));
+    impacts[i] =
+        __double2float_rn(bm25::impact(static_cast<bm25::Formula>(rule.formula), static_cast<double>(tfs[i]),
+                                       constants[docs[i]], rule.k1, rule.delta));
 }
 
 // One warp a term.
@@ -96,7 +96,6 @@ __device__ inline float kth_sum(const float* sums, int n, float cut, int k, Bm25
         shared.pivot = 0;
         shared.missing = k;
     }
-    __syncthreads();
     for (int place = 0; place < 4; ++place) {
         for (int i = t; i < 256; i += kBm25Threads) shared.counts[i] = 0;
         __syncthreads();
@@ -143,6 +142,7 @@ __global__ void __launch_bounds__(kBm25Threads) bm25_block(Bm25Block block) {
         for (int64_t i = cut[0] + t; i < cut[1]; i += kBm25Threads) {
             const auto doc = static_cast<int>(block.lists.docs[i] - base);
             const float sum = sums[doc];
+            GNOMON_PAUSE();
             sums[doc] = (sum < 0.0F ? 0.0F : sum) + (weight > 0.0F ? weight * block.lists.impacts[i] : 0.0F);
         }
         __syncthreads();
@@ -178,7 +178,7 @@ __global__ void __launch_bounds__(kBm25Threads) bm25_block(Bm25Block block) {
             block.found.rows[static_cast<int64_t>(q) * block.found.capacity + place] =
                 block.base + static_cast<uint32_t>(base + i);
         else
-            *block.found.overflow = 1;
+            atomicOr(block.found.overflow, 1);
     }
 }
 

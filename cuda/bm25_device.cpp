@@ -130,7 +130,8 @@ Bm25Corpus::Scaled Bm25Corpus::scaled(const Bm25Batch& batch) const {
         for (std::size_t o = first; o < last; ++o) {
             float greatest = 0.0F;
             for (const Segment& segment : segments_) {
-                const std::int32_t term = batch.terms[segment.number][static_cast<std::size_t>(batch.slots[o])];
+                const std::int32_t term =
+                    batch.terms[segment.number][static_cast<std::size_t>(batch.slots[o])];
                 if (term < 0) continue;
                 const float most = segment.greatest[static_cast<std::size_t>(term)];
                 if (!(most <= greatest)) greatest = most;  // NaN stays
@@ -147,7 +148,8 @@ Bm25Corpus::Scaled Bm25Corpus::scaled(const Bm25Batch& batch) const {
         ok = ok && std::isfinite(slack);
         for (std::size_t o = first; ok && o < last; ++o)
             ok = static_cast<double>(static_cast<float>(batch.weights[o] / scale)) *
-                     static_cast<double>(least[o - first]) >= 1e-30;
+                     static_cast<double>(least[o - first]) >=
+                 1e-30;
         if (!ok) continue;
         for (std::size_t o = first; o < last; ++o)
             out.weights[o] = static_cast<float>(batch.weights[o] / scale);
@@ -198,8 +200,7 @@ Found Bm25Corpus::search(const Bm25Batch& batch, const Bm25Options& options, Did
     while (m > 1 && part_bytes(batch, m, k, capacity) > options.workspace_bytes) m = (m + 1) / 2;
     std::size_t roomy = m;  // queries at once that may have a whole range of candidates each
     while (roomy > 1 && part_bytes(batch, roomy, k, range) > options.workspace_bytes) roomy = (roomy + 1) / 2;
-    const std::size_t bytes =
-        std::max(part_bytes(batch, m, k, capacity), part_bytes(batch, roomy, k, range));
+    const std::size_t bytes = std::max(part_bytes(batch, m, k, capacity), part_bytes(batch, roomy, k, range));
     if (bytes > options.workspace_bytes)
         throw DeviceError("CUDA: max_workspace_bytes is " + std::to_string(options.workspace_bytes) +
                           ", but one query with k = " + std::to_string(k) + " needs " +
@@ -322,7 +323,8 @@ bool Bm25Corpus::search_segment(const Segment& segment, Part& part, Did& did) co
                     part.k,
                     part.best[0],
                     part.found};
-    const int usual = std::max(1, part.found.capacity / (2 * part.k + 32));  // so many surely fit, but for ties
+    const int usual =
+        std::max(1, part.found.capacity / (2 * part.k + 32));  // so many surely fit, but for ties
     std::vector<int> counts(part.n + 2);
     for (int at = 0; at < n_ranges;) {
         block.first_range = at;

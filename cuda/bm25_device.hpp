@@ -33,7 +33,7 @@ struct Bm25Batch {
     std::span<const std::int32_t> slots;  // of each occurrence, into the batch's distinct terms
     std::span<const double> weights;      // query weight * idf + 0.0
     std::span<const double> absents;
-    std::span<const double> at_ends;                // of each query
+    std::span<const double> at_ends;                   // of each query
     std::vector<std::span<const std::int32_t>> terms;  // by segment: of each distinct term its number, or -1
     std::vector<const std::uint64_t*> allowed;         // by segment: live and wanted documents; null: all
 };

@@ -11,8 +11,8 @@ namespace gnomon::cuda {
 namespace {
 
 constexpr std::int64_t kSample = 65536;  // rows whose residuals choose the format
-// Mean |r| of int8 in units of the mean |y|: about 0.008 where values are spread evenly, and every outlier of a
-// row raises it. bfloat16's is 0.0017 whatever the row; beyond this its products, which cost twice as much,
+// Mean |r| of int8 in units of the mean |y|: about 0.008 where values are spread evenly, and every outlier of
+// a row raises it. bfloat16's is 0.0017 whatever the row; beyond this its products, which cost twice as much,
 // leave fewer rows to settle.
 constexpr double kInt8Worst = 0.03;
 constexpr std::size_t kFitRows = 128;
@@ -25,8 +25,7 @@ void refuse(const char* name, unsigned long long row, const char* what) {
 
 void refuse_bad_rows(const char* name, const RowFlags& flags, bool refuse_zero) {
     if (flags.bad != kNoRow)
-        refuse(name, flags.bad,
-               " holds a NaN or a value that is infinite as float32; remove or replace it");
+        refuse(name, flags.bad, " holds a NaN or a value that is infinite as float32; remove or replace it");
     if (refuse_zero && flags.zero != kNoRow)
         refuse(name, flags.zero,
                " is a zero vector, which has no direction; remove it or pass on_zero=\"zero\"");
@@ -55,8 +54,13 @@ DenseCorpus::DenseCorpus(int device, DenseSource source, Format format, std::siz
                         source_.refuse_zero && source_.metric == kCosine);
     };
     if (format == Format::automatic) {
-        const std::int64_t n = std::min(source_.n, std::max<std::int64_t>(kFitRows, std::min<std::int64_t>(
-            kSample, static_cast<std::int64_t>(workspace_bytes / (8 * static_cast<std::size_t>(source_.dim) + 128)))));
+        const std::int64_t n = std::min(
+            source_.n,
+            std::max<std::int64_t>(
+                kFitRows,
+                std::min<std::int64_t>(
+                    kSample, static_cast<std::int64_t>(workspace_bytes /
+                                                       (8 * static_cast<std::size_t>(source_.dim) + 128)))));
         const Buffer memory(chunk_bytes(n), "choosing the format of codes", "free some of it");
         const Chunk chunk = chunk_at(memory.data(), n);
         prepare(chunk, n);
@@ -127,7 +131,8 @@ void DenseCorpus::choose_format(const Chunk& chunk) {
     bf16_ = residual > kInt8Worst * norm;
 }
 
-DenseCorpus::Plan DenseCorpus::plan(std::int64_t n_queries, std::size_t k, const DenseOptions& options) const {
+DenseCorpus::Plan DenseCorpus::plan(std::int64_t n_queries, std::size_t k,
+                                    const DenseOptions& options) const {
     Plan plan;
     plan.k = static_cast<int>(k);
     const auto n = static_cast<std::size_t>(source_.n);
@@ -142,8 +147,7 @@ DenseCorpus::Plan DenseCorpus::plan(std::int64_t n_queries, std::size_t k, const
     const auto too_small = [&](std::size_t needed) {
         return DeviceError("CUDA: max_workspace_bytes is " + std::to_string(options.workspace_bytes) +
                            ", but one query with k = " + std::to_string(k) + " over " + std::to_string(n) +
-                           " rows needs " + std::to_string(needed) +
-                           "; raise it, or ask for fewer hits");
+                           " rows needs " + std::to_string(needed) + "; raise it, or ask for fewer hits");
     };
     if (resident_ == nullptr) {
         const std::size_t least = 2 * chunk_bytes(kTileRowsLeast);
@@ -160,8 +164,7 @@ DenseCorpus::Plan DenseCorpus::plan(std::int64_t n_queries, std::size_t k, const
     const auto fits = [&] { return bytes_of(m, capacity) <= most; };
     while (m > 1 && !fits()) m = (m + 1) / 2;
     while (capacity > 1 && !fits()) capacity = (capacity + 1) / 2;
-    if (!fits())
-        throw too_small(bytes_of(1, 1) + 2 * plan.chunk_bytes);
+    if (!fits()) throw too_small(bytes_of(1, 1) + 2 * plan.chunk_bytes);
     plan.queries = static_cast<int>(m);
     plan.capacity = static_cast<int>(capacity);
     plan.bytes = bytes_of(m, capacity);
@@ -218,7 +221,8 @@ void DenseCorpus::search_chunk(const Chunk& chunk, Work& work, Did& did) const {
     }
 }
 
-// Chunk c + 1 is on its way to one buffer while chunk c is searched in the other.
+// Chunk c + 1 is on its way to one buffer while chunk c is searched in the other. A search ends with the host
+// waiting for it, so that its buffer, and the staging memory that filled it, are free for chunk c + 2.
 void DenseCorpus::stream_chunks(Work& work, char* memory, const Plan& plan, Did& did) const {
     const std::int64_t chunks = (source_.n + plan.chunk_rows - 1) / plan.chunk_rows;
     const std::size_t row = static_cast<std::size_t>(source_.dim) * sizeof(float);
@@ -226,7 +230,6 @@ void DenseCorpus::stream_chunks(Work& work, char* memory, const Plan& plan, Did&
     const Pinned staging[2] = {Pinned(bytes), Pinned(bytes)};
     const Stream copies;
     const Event ready[2];  // the chunk has arrived
-    const Event free[2];   // its buffer has been searched
     const auto chunk_of = [&](std::int64_t c) {
         const std::int64_t first = c * plan.chunk_rows;
         const std::int64_t rows = std::min(plan.chunk_rows, source_.n - first);
@@ -239,10 +242,6 @@ void DenseCorpus::stream_chunks(Work& work, char* memory, const Plan& plan, Did&
         const Chunk chunk = chunk_of(c);
         const int side = static_cast<int>(c % 2);
         if (source_.on_device) return;
-        if (c >= 2) {
-            check(cudaEventSynchronize(ready[side].get()), "waiting for a copy");
-            check(cudaStreamWaitEvent(copies, free[side].get()), "waiting for a buffer");
-        }
         const std::size_t size = static_cast<std::size_t>(chunk.n) * row;
         std::memcpy(staging[side].data(), source_.rows + chunk.first * source_.dim, size);
         copies.copy(const_cast<float*>(chunk.rows), staging[side].data(), size);
@@ -259,7 +258,6 @@ void DenseCorpus::stream_chunks(Work& work, char* memory, const Plan& plan, Did&
         refuse_bad_rows(source_.name, flags_of(chunk.flags, work.stream),
                         source_.refuse_zero && source_.metric == kCosine);
         search_chunk(chunk, work, did);
-        free[side].record(work.stream);
         ++did.chunks;
     }
 }

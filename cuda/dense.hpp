@@ -1,5 +1,5 @@
-// Exact dense top-k on a device: rows are screened on the tensor cores in waves and what is left is settled in
-// canonical float64, so that rows, order and bits are the CPU's (dense_code.cuh has the proof).
+// Exact dense top-k on a device: rows are screened on the tensor cores in waves and what is left is settled
+// in canonical float64, so that rows, order and bits are the CPU's (dense_code.cuh has the proof).
 //
 // Waves grow as the threshold rises: about 6 k rows a wave are settled, whatever its length. A wave whose
 // candidates do not fit is done again at half its length; nothing is lost, and one of `capacity` rows always

@@ -120,7 +120,8 @@ __global__ void dense_squares(const float* rows, int64_t n, int dim, int64_t fir
     if (square == 0.0) atomicMin(zero, number);
 }
 
-__global__ void dense_code_rows(const float* rows, int64_t n, int dim, bool cosine, bool bf16, CodedRows out) {
+__global__ void dense_code_rows(const float* rows, int64_t n, int dim, bool cosine, bool bf16,
+                                CodedRows out) {
     const int64_t row = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / kLanes;
     const int lane = threadIdx.x % kLanes;
     const bool on = row < n;
@@ -174,8 +175,8 @@ __global__ void dense_code_queries(const float* queries, int n, int dim, bool co
 
 // The limit of a query for its threshold; see above.
 __device__ inline float limit_of(const LimitRule& rule, int q, double tau) {
-    const bool far = rule.norms[q] > kNormMost ||
-                     static_cast<double>(__uint_as_float(*rule.greatest_norm)) > kNormMost;
+    const bool far =
+        rule.norms[q] > kNormMost || static_cast<double>(__uint_as_float(*rule.greatest_norm)) > kNormMost;
     if (far || rule.never) return -__uint_as_float(0x7f800000U);
     const double square = rule.squares[q];
     double limit = tau;

@@ -27,7 +27,8 @@ __device__ inline void load_chunk(const ScreenArgs& args, int planes, int row0, 
         const int place = is_row ? row0 + r : column0 + r - kTileRows;
         const bool on = place < (is_row ? args.n_rows : args.n_queries * planes);
         const char* from = (is_row ? args.codes : args.queries) +
-                           static_cast<int64_t>(on ? place : 0) * args.row_bytes + chunk * kChunk + piece * 16;
+                           static_cast<int64_t>(on ? place : 0) * args.row_bytes + chunk * kChunk +
+                           piece * 16;
         copy_async16(to + swizzled(r, piece), from, on);
     }
 }
@@ -63,15 +64,15 @@ __device__ inline void take_columns(const ScreenArgs& args, int column, const Ro
             if (!rows[i].on) continue;
             float dot = as_float(acc[i][e]);
             if (PLANES == 2) dot += as_float(acc[i][1]) * (1.0F / 254.0F);
-            const float upper = dot * scale * rows[i].scale +
-                                (per_residual * rows[i].residual + per_norm * rows[i].norm);
+            const float upper =
+                dot * scale * rows[i].scale + (per_residual * rows[i].residual + per_norm * rows[i].norm);
             if (upper < limit + rows[i].half) continue;  // NaN goes on
             const int place = atomicAdd(args.found.counts + q, 1);
             if (place < args.found.capacity)
                 args.found.rows[static_cast<int64_t>(q) * args.found.capacity + place] =
                     static_cast<uint32_t>(args.first_row + row_of(i));
             else
-                *args.found.overflow = 1;
+                atomicOr(args.found.overflow, 1);
         }
     }
 }

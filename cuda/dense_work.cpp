@@ -13,14 +13,16 @@ int planes_of(const DenseOptions& options, bool bf16, int n) {
 
 Family family_of(const DenseOptions& options) {
     if (options.family == "mma") return Family::mma;
-    if (options.family == "wgmma") return Family::wgmma;
-    if (!options.family.empty())
+    if (!options.family.empty() && options.family != "wgmma")
         throw InvalidInput("family must be 'mma' or 'wgmma', got '" + options.family + "'");
     int device = 0;
     cudaDeviceProp properties;
     check(cudaGetDevice(&device), "asking for the device in use");
     check(cudaGetDeviceProperties(&properties, device), "asking what the device can do");
-    return properties.major == 9 ? Family::wgmma : Family::mma;
+    const bool hopper = properties.major == 9;
+    if (!options.family.empty() && !hopper)
+        throw DeviceError("family 'wgmma' needs compute capability 9.0; leave it to the device");
+    return hopper ? Family::wgmma : Family::mma;
 }
 
 }  // namespace
@@ -37,8 +39,8 @@ DenseCorpus::Arrays::Arrays(const DenseSource& source, const Plan& plan, bool bf
     own_queries = arena.take<float>(m * dim);
     squares = arena.take<double>(m);
     coded.squares = squares;
-    coded.codes = arena.take<char>(m * static_cast<std::size_t>(planes) *
-                                   static_cast<std::size_t>(coded.row_bytes));
+    coded.codes =
+        arena.take<char>(m * static_cast<std::size_t>(planes) * static_cast<std::size_t>(coded.row_bytes));
     coded.scales = arena.take<float>(m);
     coded.per_residual = arena.take<float>(m);
     coded.per_norm = arena.take<float>(m);
@@ -99,7 +101,8 @@ std::int64_t DenseCorpus::Work::next_wave() const {
     const std::int64_t first = std::min<std::int64_t>(room, std::max<std::int64_t>(k, kFirstWave));
     if (done < k) return first;
     const std::int64_t grown = done * std::max<std::int64_t>(1, room / (8 * std::max(1, k)));
-    return std::clamp<std::int64_t>(std::min(grown, 8 * last_wave), std::min<std::int64_t>(room, 128), INT32_MAX / 2);
+    return std::clamp<std::int64_t>(std::min(grown, 8 * last_wave), std::min<std::int64_t>(room, 128),
+                                    kWaveMost);
 }
 
 bool DenseCorpus::Work::run(const Chunk& chunk, std::int64_t first, int n_rows, const DenseSource& source,
@@ -123,9 +126,9 @@ bool DenseCorpus::Work::run(const Chunk& chunk, std::int64_t first, int n_rows, 
                             limits,
                             found};
     launch_screen(screen, bf16, planes, family, stream);
-    launch_settle({chunk.rows, chunk.squares, chunk.first, queries, squares, source.dim, source.metric, n,
-                   found},
-                  stream);
+    launch_settle(
+        {chunk.rows, chunk.squares, chunk.first, queries, squares, source.dim, source.metric, n, found},
+        stream);
     launch_merge({n, k, least, found, best[0], best[1], not_a_number}, rule, limits, stream);
     check_launches();
     std::vector<int> counts(m + 2);

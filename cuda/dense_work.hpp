@@ -12,6 +12,7 @@ constexpr std::int64_t kTileRowsLeast = 128;  // of a streamed chunk
 constexpr std::int64_t kQueriesMost = 32768;  // at once: one dimension of a grid
 constexpr int kTwoPlanesMost = 64;            // queries, up to which a second plane costs no time
 constexpr std::int64_t kFirstWave = 1024;
+constexpr std::int64_t kWaveMost = 1 << 27;  // rows; times the tiles of queries they are one grid
 
 // The first rows of a matrix that may not be there.
 struct RowFlags {

@@ -15,6 +15,8 @@
 #include <cstdint>
 #define GNOMON_LAUNCH(kernel, grid, threads, shared, stream, ...) \
     kernel<<<grid, threads, shared, stream>>>(__VA_ARGS__)
+// Between a read and the write that belongs to it: there the emulator lets other threads run.
+#define GNOMON_PAUSE()
 #define GNOMON_SHARED(name) extern __shared__ __align__(1024) char name[]
 __device__ __forceinline__ double rint_even(double x) { return rint(x); }
 #endif

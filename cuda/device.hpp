@@ -1,4 +1,5 @@
-// The devices of this machine, and what searches on one of them share. Plain C++: no CUDA header comes with it.
+// The devices of this machine, and what searches on one of them share. Plain C++: no CUDA header comes with
+// it.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -18,7 +19,7 @@ struct DeviceInfo {
 
 struct Devices {
     std::vector<DeviceInfo> found;
-    std::string why;  // there is none
+    std::string why;      // there is none
     int driver, runtime;  // versions; driver 0: there is none
 };
 

@@ -160,8 +160,7 @@ void launch_bm25(const Bm25Block& block, cudaStream_t stream) {
 void launch_bm25_settle(const Bm25Block& block, const Bm25Rule& rule, const double* constants,
                         cudaStream_t stream) {
     const int wanted = (block.found.capacity + 127) / 128;
-    const dim3 grid(static_cast<unsigned>(wanted < 32 ? wanted : 32),
-                    static_cast<unsigned>(block.n_queries));
+    const dim3 grid(static_cast<unsigned>(wanted < 32 ? wanted : 32), static_cast<unsigned>(block.n_queries));
     GNOMON_LAUNCH(bm25_settle, grid, dim3(128), 0, stream, block, rule, constants);
 }
 

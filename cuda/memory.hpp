@@ -1,5 +1,5 @@
-// Owners of what the CUDA runtime gives: memory, streams, events. A call that fails becomes a DeviceError that
-// says what was wanted; memory that does not fit says how many bytes and what to do about it.
+// Owners of what the CUDA runtime gives: memory, streams, events. A call that fails becomes a DeviceError
+// that says what was wanted; memory that does not fit says how many bytes and what to do about it.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -55,8 +55,8 @@ class Buffer {
         if (error == cudaErrorMemoryAllocation) {
             cudaGetLastError();
             throw DeviceError("CUDA: out of memory: " + what + " needs " + std::to_string(bytes) +
-                              " bytes and " + std::to_string(free_memory()) +
-                              " are free on the device; " + remedy);
+                              " bytes and " + std::to_string(free_memory()) + " are free on the device; " +
+                              remedy);
         }
         check(error, "allocating memory");
     }

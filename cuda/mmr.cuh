@@ -97,8 +97,7 @@ __global__ void __launch_bounds__(kMmrThreads, 1) mmr_greedy(MmrArgs args) {
     unsigned char* const taken = args.taken + q * args.n;
     const int first = args.selected_starts[q];
     const int end = args.selected_starts[q + 1];
-    for (int64_t i = t; i < args.n; i += kMmrThreads)
-        redundancy[i] = -__longlong_as_double(0x7ffLL << 52);
+    for (int64_t i = t; i < args.n; i += kMmrThreads) redundancy[i] = -__longlong_as_double(0x7ffLL << 52);
     __syncthreads();
     for (int s = args.last_only && end > first ? end - 1 : first; s < end; ++s) {
         see_pick(args, redundancy, args.selected[s], args.last_only);

@@ -24,7 +24,8 @@ Arrays share_out(char* memory, const MmrWanted& wanted, std::size_t m, std::size
     const auto limit = static_cast<std::size_t>(wanted.limit);
     const bool by_query = wanted.relevance == nullptr;
     Arrays out{};
-    out.queries = arena.take<float>(by_query && !wanted.queries_on_device ? m * static_cast<std::size_t>(wanted.dim) : 0);
+    out.queries = arena.take<float>(
+        by_query && !wanted.queries_on_device ? m * static_cast<std::size_t>(wanted.dim) : 0);
     out.query_squares = arena.take<double>(m);
     out.relevance = arena.take<double>(m * n);
     out.redundancy = arena.take<double>(m * n);
@@ -99,7 +100,8 @@ MmrPicks mmr_on_device(int device, const MmrWanted& wanted) {
     std::size_t selected = 0;
     for (const auto& one : *wanted.selected) selected = std::max(selected, one.size());
     std::size_t m = std::min<std::size_t>(n_queries, kQueriesMost);
-    while (m > 1 && share_out(nullptr, wanted, m, m * selected).used > wanted.workspace_bytes) m = (m + 1) / 2;
+    while (m > 1 && share_out(nullptr, wanted, m, m * selected).used > wanted.workspace_bytes)
+        m = (m + 1) / 2;
     const std::size_t bytes = share_out(nullptr, wanted, m, m * selected).used;
     if (bytes > wanted.workspace_bytes)
         throw DeviceError("CUDA: max_workspace_bytes is " + std::to_string(wanted.workspace_bytes) +

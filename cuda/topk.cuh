@@ -1,4 +1,5 @@
-// The k best of two lists, and their order: higher score first, then the lower row (cpp/order.hpp), for any k.
+// The k best of two lists, and their order: higher score first, then the lower row (cpp/order.hpp), for any
+// k.
 //
 // A block selects for one query by radix: histograms of one byte after the other, from the highest, of what
 // ranks a hit: the score's bits in order, then the row, lower first. No list is sorted before the end, and
@@ -69,7 +70,6 @@ __device__ inline void find_pivot(const Hits& hits, int k, MergeShared& shared) 
         shared.missing = k;
         shared.place = 0;
     }
-    __syncthreads();
     for (int place = 0; place < kBytes; ++place) {
         for (int i = t; i < 256; i += kMergeThreads) shared.counts[i] = 0;
         __syncthreads();
@@ -100,7 +100,8 @@ __device__ inline void find_pivot(const Hits& hits, int k, MergeShared& shared) 
     }
 }
 
-__global__ void __launch_bounds__(kMergeThreads, 1) topk_merge(MergeArgs args, LimitRule rule, float* limits) {
+__global__ void __launch_bounds__(kMergeThreads, 1)
+    topk_merge(MergeArgs args, LimitRule rule, float* limits) {
     if (*args.found.overflow != 0) return;
     GNOMON_SHARED(raw);
     MergeShared& shared = *reinterpret_cast<MergeShared*>(raw);
@@ -108,8 +109,12 @@ __global__ void __launch_bounds__(kMergeThreads, 1) topk_merge(MergeArgs args, L
     const int t = static_cast<int>(threadIdx.x);
     const int64_t best = static_cast<int64_t>(q) * args.k;
     const int64_t first = static_cast<int64_t>(q) * args.found.capacity;
-    const Hits hits{args.before.scores + best, args.before.rows + best, args.before.counts[q],
-                    args.found.scores + first, args.found.rows + first, args.found.counts[q],
+    const Hits hits{args.before.scores + best,
+                    args.before.rows + best,
+                    args.before.counts[q],
+                    args.found.scores + first,
+                    args.found.rows + first,
+                    args.found.counts[q],
                     args.least};
     if (t == 0) {
         shared.total = 0;
@@ -122,7 +127,7 @@ __global__ void __launch_bounds__(kMergeThreads, 1) topk_merge(MergeArgs args, L
         double score;
         uint32_t row;
         own += hits.get(i, score, row) ? 1 : 0;
-        if (!(score == score)) *args.not_a_number = 1;
+        if (!(score == score)) atomicOr(args.not_a_number, 1);
     }
     atomicAdd(&shared.total, own);
     __syncthreads();

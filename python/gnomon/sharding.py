@@ -1,7 +1,42 @@
 """One search over several processes or devices: answers of shards, made one.
 
 The ranking is total (score, then row), so the merged answer is that of the whole index, bit for
-bit, however the shards were cut or in which order they finish.
+bit, however the shards were cut or in which order they finish. Recipes; ``index`` is a
+:class:`gnomon.DenseIndex` and ``queries`` a batch.
+
+Threads, one GPU each::
+
+    shards = [index.shard(i, 4) for i in range(4)]
+    with ThreadPoolExecutor() as pool:
+        parts = pool.map(lambda i: shards[i].search(queries, k, device=f"cuda:{i}"), range(4))
+    hits = gnomon.merge_topk(list(parts), k)
+
+Ray: an actor holds a shard, so that it stays on its GPU between searches::
+
+    @ray.remote(num_gpus=1)
+    class Shard:
+        def __init__(self, path, i, n):
+            self.index = gnomon.DenseIndex.load(path).shard(i, n)
+        def search(self, queries, k):
+            return self.index.search(queries, k, device="cuda")
+
+    shards = [Shard.remote(path, i, n) for i in range(n)]
+    parts = ray.get([shard.search.remote(queries, k) for shard in shards])
+    hits = gnomon.merge_topk(parts, k)
+
+Dask: the same with ``client.submit(Shard, path, i, n, actor=True)``, and
+``[future.result() for future in futures]`` in the place of ``ray.get``.
+
+torch.distributed: each rank searches its part, and all gather all answers::
+
+    rank, n = dist.get_rank(), dist.get_world_size()
+    own = index.shard(rank, n).search(queries, k, device=f"cuda:{rank}")
+    parts = [None] * n
+    dist.all_gather_object(parts, own)
+    hits = gnomon.merge_topk(parts, k)
+
+BM25 scores depend on the whole index, so its parts are filters over it, not indexes: each worker
+calls ``search`` with a ``filter`` mask of its range of documents.
 """
 
 from __future__ import annotations

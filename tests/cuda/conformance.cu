@@ -1,7 +1,7 @@
-// Each primitive that the kernels rest on, against plain C++: on the emulated device in every test run, and on
-// a GPU by tests/device.sh, compiled by nvcc from this same file. Prints a JSON object a line; exits with 1
-// when one of them is wrong. `float_sum` is the greatest error of a bfloat16 product on the tensor cores, in
-// units of what dense_code.cuh assumes at most: D 2^-21 of the sum of magnitudes.
+// Each primitive that the kernels rest on, against plain C++: on the emulated device in every test run, and
+// on a GPU by tests/device.sh, compiled by nvcc from this same file. Prints a JSON object a line; exits with
+// 1 when one of them is wrong. `float_sum` is the greatest error of a bfloat16 product on the tensor cores,
+// in units of what dense_code.cuh assumes at most: D 2^-21 of the sum of magnitudes.
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -67,8 +67,10 @@ __global__ void __launch_bounds__(128) by_wgmma(const char* a, const char* b, Ac
     fence_async();
     __syncthreads();
     Acc d[64];
+#pragma unroll
     for (int i = 0; i < 64; ++i) d[i] = 0;
     wgmma_fence();
+#pragma unroll
     for (int step = 0; step < 4; ++step) wgmma(d, shared, shared + kRows * 128, step);
     wgmma_commit();
     wgmma_wait(d);
@@ -172,8 +174,8 @@ void check_products(const char* name, bool hopper, const Stream& stream, std::mt
                 sum += product;
                 sizes += std::fabs(product);
             }
-            const double error =
-                std::fabs(static_cast<double>(found[static_cast<std::size_t>(row * kColumns + column)]) - sum);
+            const double error = std::fabs(
+                static_cast<double>(found[static_cast<std::size_t>(row * kColumns + column)]) - sum);
             worst = std::max(worst, error / (K * 0x1p-21 * sizes));
         }
     right = std::is_same_v<Acc, int> ? worst == 0.0 : worst <= 1.0;

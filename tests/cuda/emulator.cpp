@@ -23,6 +23,8 @@ void wait(State state) {
     meeting.released.wait(guard, [&] { return own->state == State::ready; });
 }
 
+void pause() {}
+
 void run_block(const std::function<void()>& body, unsigned threads, std::size_t shared) {
     block.lanes.assign(threads, Lane{});
     block.shared.assign(shared + 1024, static_cast<char>(0xA5));
@@ -114,8 +116,8 @@ void fiber() {
 void prepare(Lane& lane) {
     char* const stack = stack_of(lane.linear);
 #ifdef __x86_64__
-    auto** top = reinterpret_cast<void**>(reinterpret_cast<std::uintptr_t>(stack + kStack - 64) &
-                                          ~std::uintptr_t{15});
+    auto** top =
+        reinterpret_cast<void**>(reinterpret_cast<std::uintptr_t>(stack + kStack - 64) & ~std::uintptr_t{15});
     *--top = nullptr;  // the stack pointer of a function at its start is 8 off a multiple of 16
     *--top = reinterpret_cast<void*>(&fiber);
     for (int i = 0; i < 6; ++i) *--top = nullptr;
@@ -161,6 +163,8 @@ void wait(State state) {
     leave(own);
 }
 
+void pause() { leave(current); }
+
 void run_block(const std::function<void()>& body, unsigned threads, std::size_t shared) {
     block.lanes.assign(threads, Lane{});
     block.shared.assign(shared + 1024, static_cast<char>(0xA5));
@@ -179,9 +183,12 @@ void run_block(const std::function<void()>& body, unsigned threads, std::size_t 
     for (;;) {
         if (config.schedule > 1) std::shuffle(warps.begin(), warps.end(), random);
         bool progress = false;
-        for (const unsigned warp : warps) progress = run_warp(warp, random) || progress;
-        for (unsigned group = 0; group < threads / kGroup; ++group)
-            progress = resolve_group(group) || progress;
+        for (const unsigned warp : warps) {
+            progress = run_warp(warp, random) || progress;
+            if (!block.failure.empty()) break;
+            // At once: what the other warps have not done yet is missing to the group's products.
+            if (warp / 4 < threads / kGroup) progress = resolve_group(warp / 4) || progress;
+        }
         if (!block.failure.empty()) throw Failure(block.failure);
         const bool live = std::any_of(block.lanes.begin(), block.lanes.end(),
                                       [](const Lane& lane) { return lane.state != State::done; });

@@ -8,6 +8,8 @@
 // Each barrier and wait knows where it stands in the source: one of them can be left out at run time
 // (Config::skip_line), so that tests see whether its absence would be noticed, without a build for each.
 #pragma once
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -21,8 +23,6 @@
 #include <stdexcept>
 #include <string>
 #include <vector>
-
-#include <sys/mman.h>
 #ifdef GNOMON_EMULATED_THREADS
 #include <atomic>
 #include <condition_variable>
@@ -37,6 +37,7 @@
 #define __forceinline__ inline
 #define __launch_bounds__(...)
 #define __restrict__ __restrict
+#define GNOMON_PAUSE() ::emulator::pause()
 #define GNOMON_SHARED(name) char* const name = ::emulator::shared_memory()
 
 struct dim3 {
@@ -80,12 +81,28 @@ inline bool skip(const Where& at) {
 }
 
 enum class State : std::uint8_t { ready, warp, group, block, done };
+#ifdef GNOMON_EMULATED_THREADS
+// Seen by warps and blocks, which have locks of their own.
+struct LaneState {
+    LaneState(State s = State::ready) : value(s) {}
+    LaneState(const LaneState& other) : value(other.value.load()) {}
+    LaneState& operator=(const LaneState& other) { return *this = other.value.load(); }
+    LaneState& operator=(State s) {
+        value.store(s);
+        return *this;
+    }
+    operator State() const { return value.load(); }
+    std::atomic<State> value;
+};
+#else
+using LaneState = State;
+#endif
 using Collective = void (*)(void** args, unsigned mask);
 
 struct Lane {
     uint3 id{};
     unsigned linear = 0;
-    State state = State::ready;
+    LaneState state = State::ready;
     unsigned mask = 0;
     Collective fn = nullptr;
     void* arg = nullptr;
@@ -144,7 +161,8 @@ inline bool resolve_warp(unsigned warp) {
             if ((mask >> j & 1U) == 0) continue;
             if (base + j >= n) fail("a mask names a lane that does not exist:", asking.what, base + i);
             const Lane& other = lanes[base + j];
-            if (other.state == State::done) fail("a mask names a lane that has exited:", asking.what, base + j);
+            if (other.state == State::done)
+                fail("a mask names a lane that has exited:", asking.what, base + j);
             if (other.state != State::warp) {
                 all = false;
             } else if (other.mask != mask || other.fn != asking.fn) {
@@ -201,6 +219,7 @@ inline bool resolve_block() {
 }
 
 void wait(State state);
+void pause();  // lets other threads run
 
 inline void warp_collective(unsigned mask, Collective fn, void* arg, const char* what) {
     if ((mask >> (current->linear % kWarp) & 1U) == 0)
@@ -296,9 +315,7 @@ inline unsigned lane() { return current->linear % kWarp; }
 inline void __syncthreads(emulator::Where at = emulator::Where::current()) {
     if (!emulator::skip(at)) emulator::barrier(0, "__syncthreads");
 }
-inline int __syncthreads_count(int predicate) {
-    return emulator::barrier(predicate, "__syncthreads_count");
-}
+inline int __syncthreads_count(int predicate) { return emulator::barrier(predicate, "__syncthreads_count"); }
 inline void __syncwarp(unsigned mask = ~0U, emulator::Where at = emulator::Where::current()) {
     if (!emulator::skip(at)) emulator::warp_collective(mask, &emulator::nothing, nullptr, "__syncwarp");
 }

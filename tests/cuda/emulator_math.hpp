@@ -1,4 +1,5 @@
-// Device functions whose rounding the kernels rely on, and atomics, for emulator.hpp. Needs -ffp-contract=off.
+// Device functions whose rounding the kernels rely on, and atomics, for emulator.hpp. Needs
+// -ffp-contract=off.
 #pragma once
 #include "emulator.hpp"
 
@@ -17,7 +18,8 @@ inline float __fmul_rn(float a, float b) { return a * b; }
 inline float __double2float_rn(double x) { return static_cast<float>(x); }
 inline float __double2float_ru(double x) {
     const float near = static_cast<float>(x);
-    return static_cast<double>(near) < x ? std::nextafterf(near, std::numeric_limits<float>::infinity()) : near;
+    return static_cast<double>(near) < x ? std::nextafterf(near, std::numeric_limits<float>::infinity())
+                                         : near;
 }
 inline float __double2float_rd(double x) { return -__double2float_ru(-x); }
 inline float __int2float_rn(int x) { return static_cast<float>(x); }

@@ -16,7 +16,12 @@ enum cudaError_t {
     cudaErrorMemoryAllocation = 2,
     cudaErrorLaunchFailure = 719
 };
-enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost = 2, cudaMemcpyDeviceToDevice = 3, cudaMemcpyDefault = 4 };
+enum cudaMemcpyKind {
+    cudaMemcpyHostToDevice = 1,
+    cudaMemcpyDeviceToHost = 2,
+    cudaMemcpyDeviceToDevice = 3,
+    cudaMemcpyDefault = 4
+};
 
 namespace emulator {
 
@@ -61,14 +66,18 @@ inline bool step(StreamState& stream) {
     return true;
 }
 
-// Until `done`, any stream's next operation at random.
+// Until `done`: by the schedule the stream that is waited for goes first, or last, or any at random.
 template <class Done>
-cudaError_t run_until(const Done& done) {
+cudaError_t run_until(StreamState* wanted, const Done& done) {
     const std::lock_guard<std::recursive_mutex> guard(runtime.lock);
     while (!done()) {
         std::vector<StreamState*> order;
         for (auto& [stream, owned] : runtime.streams) order.push_back(stream);
         std::shuffle(order.begin(), order.end(), runtime.random);
+        const bool first = config.schedule % 3 == 0;
+        if (config.schedule % 3 != 2)
+            std::stable_partition(order.begin(), order.end(),
+                                  [&](StreamState* stream) { return (stream == wanted) == first; });
         bool progress = false;
         for (StreamState* stream : order) {
             progress = step(*stream);
@@ -98,6 +107,7 @@ struct cudaDeviceProp {
 };
 constexpr unsigned cudaStreamNonBlocking = 1;
 constexpr unsigned cudaEventDisableTiming = 2;
+constexpr cudaStream_t cudaStreamLegacy = nullptr;
 
 inline const char* cudaGetErrorName(cudaError_t error) {
     return error == cudaErrorMemoryAllocation ? "cudaErrorMemoryAllocation" : "cudaErrorLaunchFailure";
@@ -172,13 +182,14 @@ inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t* out, unsigned) {
     emulator::runtime.streams.emplace(*out, std::move(made));
     return cudaSuccess;
 }
-inline cudaError_t cudaStreamSynchronize(cudaStream_t stream, emulator::Where at = emulator::Where::current()) {
-    if (emulator::skip(at)) return cudaSuccess;
-    return emulator::run_until([stream] { return stream->queue.empty(); });
+inline cudaError_t cudaStreamSynchronize(cudaStream_t stream,
+                                         emulator::Where at = emulator::Where::current()) {
+    if (stream == nullptr || emulator::skip(at)) return cudaSuccess;
+    return emulator::run_until(stream, [stream] { return stream->queue.empty(); });
 }
 inline cudaError_t cudaStreamDestroy(cudaStream_t stream) {
     const std::lock_guard<std::recursive_mutex> guard(emulator::runtime.lock);
-    emulator::run_until([stream] { return stream->queue.empty(); });
+    emulator::run_until(stream, [stream] { return stream->queue.empty(); });
     emulator::runtime.streams.erase(stream);
     return cudaSuccess;
 }
@@ -198,16 +209,17 @@ inline cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, u
     if (!emulator::skip(at)) emulator::enqueue(stream, {nullptr, event, event->recorded});
     return cudaSuccess;
 }
-inline cudaError_t cudaEventSynchronize(cudaEvent_t event, emulator::Where at = emulator::Where::current()) {
-    if (emulator::skip(at)) return cudaSuccess;
-    return emulator::run_until([event] { return event->reached >= event->recorded; });
-}
-inline cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind, cudaStream_t stream) {
-    emulator::enqueue(stream, {[=] { if (bytes != 0) std::memcpy(to, from, bytes); }});
+inline cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind,
+                                   cudaStream_t stream) {
+    emulator::enqueue(stream, {[=] {
+                          if (bytes != 0) std::memcpy(to, from, bytes);
+                      }});
     return cudaSuccess;
 }
 inline cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t stream) {
-    emulator::enqueue(stream, {[=] { if (bytes != 0) std::memset(to, value, bytes); }});
+    emulator::enqueue(stream, {[=] {
+                          if (bytes != 0) std::memset(to, value, bytes);
+                      }});
     return cudaSuccess;
 }
 template <class Kernel>

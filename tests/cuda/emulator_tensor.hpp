@@ -152,7 +152,8 @@ template <class Acc>
 void wgmma_group(void** args, unsigned) {
     constexpr int K = 8 * Element<Acc>::kPerWord;
     const auto* const first = static_cast<GroupArgs<Acc>*>(args[0]);
-    if (((reinterpret_cast<std::uintptr_t>(first->a) | reinterpret_cast<std::uintptr_t>(first->b)) & 1023) != 0)
+    if (((reinterpret_cast<std::uintptr_t>(first->a) | reinterpret_cast<std::uintptr_t>(first->b)) & 1023) !=
+        0)
         throw emulator::Failure("emulator: a tile of wgmma is not on a border of 1024 bytes");
     Acc A[64][K];
     Acc B[128][K];
@@ -169,7 +170,8 @@ void wgmma_group(void** args, unsigned) {
             for (int e = 0; e < 4; ++e) {
                 Acc& d = own->d[j * 4 + e];
                 for (int k = 0; k < K; ++k)
-                    d = Element<Acc>::add(d, A[row + 8 * (e >> 1)][k], B[j * 8 + (thread & 3) * 2 + (e & 1)][k]);
+                    d = Element<Acc>::add(d, A[row + 8 * (e >> 1)][k],
+                                          B[j * 8 + (thread & 3) * 2 + (e & 1)][k]);
             }
     }
 }
