@@ -56,6 +56,7 @@ PYBIND11_MODULE(_core, module) {
     gnomon::register_bm25_arrays(module);
     gnomon::register_query(module);
     gnomon::register_bm25_search(module);
+    gnomon::register_bm25_device(module);
     gnomon::register_filter(module);
     gnomon::register_dense(module);
     gnomon::register_trigram(module);

@@ -4,10 +4,13 @@
 #include <pybind11/pybind11.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "bindings.hpp"
+#include "bm25_search.hpp"
 
 namespace gnomon {
 
@@ -37,6 +40,13 @@ inline pybind11::object token_sequence(pybind11::handle tokens, const char* what
     }
     return pybind11::reinterpret_steal<pybind11::object>(sequence);
 }
+
+using QueryWeights = std::optional<std::vector<double>>;
+
+// The known terms of a query; with `once` the first of equal ones only. places, if given, takes where in the
+// query each stands.
+Bm25Query query_of(const Bm25Scorer& scorer, pybind11::handle tokens, const QueryWeights& weights, bool once,
+                   std::size_t place = kAlone, std::vector<std::int64_t>* places = nullptr);
 
 [[noreturn]] inline void refuse_token(const char* what, std::size_t place, Py_ssize_t i,
                                       pybind11::handle token) {

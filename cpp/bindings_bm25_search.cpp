@@ -21,7 +21,7 @@ namespace gnomon {
 namespace {
 
 using U64Array = py::array_t<std::uint64_t, py::array::c_style>;
-using Weights = std::optional<std::vector<double>>;
+using Weights = QueryWeights;
 
 // What one thread keeps between its calls, for each level that it uses.
 Bm25Search& own_search(const Kernels& kernels) {
@@ -53,10 +53,10 @@ void check_weight(double weight, std::size_t i) {
                        weight_text(weight));
 }
 
-// The known terms of a query; with `once` the first of equal ones only. places, if given, takes where in the
-// query each stands.
-Bm25Query query_of(const Bm25Scorer& scorer, py::handle tokens_, const Weights& weights, bool once,
-                   std::size_t place = kAlone, std::vector<std::int64_t>* places = nullptr) {
+}  // namespace
+
+Bm25Query query_of(const Bm25Scorer& scorer, py::handle tokens_, const QueryWeights& weights, bool once,
+                   std::size_t place, std::vector<std::int64_t>* places) {
     const py::object tokens = token_sequence(tokens_, place == kAlone ? "query" : "queries", place);
     const Py_ssize_t n = PySequence_Fast_GET_SIZE(tokens.ptr());
     if (weights && weights->size() != static_cast<std::size_t>(n))
@@ -77,6 +77,8 @@ Bm25Query query_of(const Bm25Scorer& scorer, py::handle tokens_, const Weights& 
     }
     return query;
 }
+
+namespace {
 
 // None, or for each segment None or the words of a set of its documents.
 Allowed allowed_of(const Bm25Scorer& scorer, const py::object& filter) {

@@ -37,6 +37,13 @@
 #include <cmath>
 #include <cstdint>
 
+// What a GPU evaluates as well (cuda/bm25.cuh); idf is made on the host, as logarithms have no written bits.
+#ifdef __CUDACC__
+#define GNOMON_HOST_DEVICE __host__ __device__
+#else
+#define GNOMON_HOST_DEVICE
+#endif
+
 namespace gnomon::bm25 {
 
 struct Params {
@@ -130,7 +137,7 @@ static inline double length_norm(Params p, double dl, double avgdl) {
     return p.k1 * relative_length(p.b, dl, avgdl);
 }
 
-static inline double weight(double idf, double tf, double k1_plus_1, double length_norm) {
+GNOMON_HOST_DEVICE static inline double weight(double idf, double tf, double k1_plus_1, double length_norm) {
     return idf * tf * k1_plus_1 / (tf + length_norm);
 }
 
@@ -155,7 +162,7 @@ static inline Absent absent(Formula formula) {
 }
 
 // ((k1+1) * (c+delta)) / (k1+c+delta), and 0 where k1 = c = delta = 0.
-static inline double saturated(double k1, double delta, double c) {
+GNOMON_HOST_DEVICE static inline double saturated(double k1, double delta, double c) {
     const double denominator = k1 + c + delta;
     return denominator == 0.0 ? 0.0 : ((k1 + 1.0) * (c + delta)) / denominator;
 }
@@ -176,7 +183,8 @@ static inline double absent_part(Formula formula, double idf, double k1, double 
 }
 
 // The part of a term that stands tf > 0 times in a document whose constant is `norm` (rel where takes_rel).
-static inline double part(Formula formula, double idf, double tf, double norm, double k1, double delta) {
+GNOMON_HOST_DEVICE static inline double part(Formula formula, double idf, double tf, double norm, double k1,
+                                             double delta) {
     switch (formula) {
         case Formula::kLucene:
         case Formula::kRobertson:
@@ -213,7 +221,8 @@ static inline double part(Formula formula, double idf, double tf, double norm, d
 
 // part = I * impact, + absent_part's share, up to rounding: what a screen adds up. Never negative; written so
 // that nothing cancels.
-static inline double impact(Formula formula, double tf, double norm, double k1, double delta) {
+GNOMON_HOST_DEVICE static inline double impact(Formula formula, double tf, double norm, double k1,
+                                               double delta) {
     switch (formula) {
         case Formula::kLucene:
         case Formula::kRobertson:

@@ -6,6 +6,8 @@ from pathlib import Path
 import gnomon
 import hypothesis
 import pytest
+from emulated import device as device
+from emulated import emulator as emulator
 
 # "ci" draws the same examples on every run, so a red run can be repeated; "soak" finds new ones.
 hypothesis.settings.register_profile("ci", derandomize=True, max_examples=200, deadline=None)

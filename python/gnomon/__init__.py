@@ -15,6 +15,7 @@ from .citation import citation_report
 from .dense import TopK, cosine_topk
 from .dense_index import DenseIndex
 from .dense_stream import stream_topk
+from .device import devices
 from .filters import Filter, field
 from .formats import open_vectors
 from .fusion import reciprocal_rank_fusion
@@ -24,6 +25,7 @@ from .groundtruth_file import GroundTruth
 from .mmr import mmr, mmr_vectors
 from .recall import recall
 from .results import Hits
+from .sharding import merge_topk
 
 __version__: str = "0.1.0"
 
@@ -41,9 +43,11 @@ __all__ = [
     "chunk_tokens",
     "citation_report",
     "cosine_topk",
+    "devices",
     "field",
     "groundtruth",
     "levels",
+    "merge_topk",
     "mmr",
     "mmr_vectors",
     "open_vectors",

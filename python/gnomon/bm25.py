@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from . import _core
+from . import _core, cuda_bm25
 from .analysis import Analyzer
 from .arrays import as_count, as_threads
 from .bm25_build import Plan, build, checked_fields
@@ -21,6 +21,7 @@ from .bm25_searcher import as_once
 from .bm25_segment import Segment, State
 from .bm25_store import Layout
 from .columns import block_of
+from .device import place_of
 from .progress import Progress
 from .results import Float64Array, Hits
 
@@ -208,6 +209,8 @@ class BM25Index(Querying, Explaining, Saving):
         delta: float | None = None,
         field_weights: Mapping[str, float] | None = None,
         repeats: str = "count",
+        device: Any = None,
+        max_workspace_bytes: int | None = None,
         threads: int = 1,
         level: str | None = None,
     ) -> Hits:
@@ -234,6 +237,11 @@ class BM25Index(Querying, Explaining, Saving):
             For an index of fields: other weights for some of them; 0 leaves a field out.
         repeats
             ``"once"`` lets a repeated term count once, with its first weight.
+        device
+            ``"cuda"`` or ``"cuda:N"``: search on a GPU (:func:`gnomon.devices`), where the postings
+            stay once they were searched. For plain queries of an index without fields.
+        max_workspace_bytes
+            Of the GPU's memory, beside the postings; 256 MiB when not given.
         threads
             The windows of a costly query are shared out to so many threads; see
             :meth:`search_many` for many queries.
@@ -271,6 +279,19 @@ class BM25Index(Querying, Explaining, Saving):
         scorer = searcher.scorer(formula, k1, b, delta, self._weights(field_weights))
         workers = threads if threads == 1 else as_threads(threads)
         allowed = self._allowed(filter, state)
+        place = place_of(device)
+        if place is not None:
+            _, slots, scores = cuda_bm25.search_many(
+                searcher,
+                _plain([query]),
+                best,
+                scorer,
+                once=as_once(repeats),
+                allowed=allowed,
+                place=place,
+                max_workspace_bytes=max_workspace_bytes,
+            )
+            return Hits(state.ids_at(slots), scores)
         if isinstance(query, Query):
             require_counted(repeats)
             slots, scores = self._search_query(
@@ -300,6 +321,8 @@ class BM25Index(Querying, Explaining, Saving):
         delta: float | None = None,
         field_weights: Mapping[str, float] | None = None,
         repeats: str = "count",
+        device: Any = None,
+        max_workspace_bytes: int | None = None,
         threads: int | None = None,
         level: str | None = None,
     ) -> list[Hits]:
@@ -321,6 +344,19 @@ class BM25Index(Querying, Explaining, Saving):
         scorer = searcher.scorer(formula, k1, b, delta, self._weights(field_weights))
         allowed = self._allowed(filter, state)
         given = list(queries)
+        place = place_of(device)
+        if place is not None:
+            ends, slots, scores = cuda_bm25.search_many(
+                searcher,
+                _plain(given),
+                best,
+                scorer,
+                once=as_once(repeats),
+                allowed=allowed,
+                place=place,
+                max_workspace_bytes=max_workspace_bytes,
+            )
+            return _split(state.ids_at(slots), scores, ends)
         if any(isinstance(query, Query) for query in given):
             require_counted(repeats)
             answers = self._search_queries(
@@ -336,10 +372,7 @@ class BM25Index(Querying, Explaining, Saving):
             threads=as_threads(threads),
             level=level or "",
         )
-        ids = state.ids_at(slots)
-        return [
-            Hits(ids[first:last], scores[first:last]) for first, last in pairwise(ends.tolist())
-        ]
+        return _split(state.ids_at(slots), scores, ends)
 
     def scores(self, query: Any, *, level: str | None = None) -> Float64Array:
         """The score of every document, float64 [N] by position.
@@ -391,6 +424,18 @@ class BM25Index(Querying, Explaining, Saving):
     def formula(self) -> Formula:
         """What searches score by unless they say otherwise."""
         return self._formula
+
+
+def _split(ids: Any, scores: Float64Array, ends: Any) -> list[Hits]:
+    return [Hits(ids[first:last], scores[first:last]) for first, last in pairwise(ends.tolist())]
+
+
+def _plain(queries: list[Any]) -> list[Any]:
+    if any(isinstance(query, Query) for query in queries):
+        raise ValueError(
+            "device: query objects of gnomon.bm25_query run on the CPU only; leave device out"
+        )
+    return queries
 
 
 def _scoring(

@@ -10,7 +10,9 @@ import numpy as np
 
 from . import _core
 from .arrays import as_count, as_float32, as_threads, is_tensor
+from .cuda_dense import cosine_topk as _topk_on_device
 from .dense_index import DenseIndex
+from .device import place_of
 
 __all__ = ["DenseIndex", "TopK", "cosine_topk"]
 
@@ -35,6 +37,8 @@ def cosine_topk(
     *,
     on_zero: str = "zero",
     dtype: Any = None,
+    device: Any = None,
+    max_workspace_bytes: int | None = None,
     threads: int | None = None,
     level: str | None = None,
 ) -> TopK:
@@ -58,15 +62,20 @@ def cosine_topk(
     dtype
         Of the values: ``"float64"`` (numpy's default here) or ``"float32"`` (torch's default here,
         the float64 score rounded once).
+    device
+        ``"cuda"`` or ``"cuda:N"``: compute on a GPU (:func:`gnomon.devices`). Documents on it are
+        read where they lie, by DLPack, and the result stays there.
+    max_workspace_bytes
+        Of the GPU's memory, beside the documents and their codes; 256 MiB when not given.
     threads, level
-        How to compute; the answer does not depend on them.
+        How to compute on the CPU; the answer depends on none of these.
 
     Returns
     -------
     TopK
         ``values`` and int64 ``indices``, [k'] or [Q, k'] with k' = min(k, N); torch tensors on the
-        documents' device if an input was a tensor, else numpy arrays. CUDA tensors are copied to
-        the host and the result back.
+        documents' device if an input was a tensor, else numpy arrays. Without ``device``
+        CUDA tensors are copied to the host and the result back.
 
     Raises
     ------
@@ -84,6 +93,9 @@ def cosine_topk(
     >>> found.values, found.indices
     (array([1.]), array([1]))
     """
+    place = place_of(device)
+    if place is not None:
+        return _on_device(query, documents, k, on_zero, dtype, place, max_workspace_bytes)
     tensor = next((value for value in (documents, query) if is_tensor(value)), None)
     kind = _value_dtype(dtype, "float64" if tensor is None else "float32")
     rows = as_float32(documents, "documents")
@@ -106,6 +118,33 @@ def cosine_topk(
     return TopK(
         torch.from_numpy(values).to(tensor.device), torch.from_numpy(positions).to(tensor.device)
     )
+
+
+def _on_device(
+    query: Any, documents: Any, k: int, on_zero: str, dtype: Any, place: Any, workspace: int | None
+) -> TopK:
+    shapes = [np.shape(value) for value in (query, documents)]
+    if len(shapes[0]) not in (1, 2) or len(shapes[1]) != 2 or shapes[0][-1] != shapes[1][1]:
+        raise ValueError(
+            "incompatible embedding shapes: query must be [D] or [Q, D] and documents [N, D], "
+            f"got {list(shapes[0])} and {list(shapes[1])}"
+        )
+    single = len(shapes[0]) == 1
+    batch = (query if hasattr(query, "shape") else np.asarray(query))[None] if single else query
+    best = as_count(k, "k")
+    values, indices, stays = _topk_on_device(batch, documents, best, on_zero, place, workspace)
+    tensor = next((value for value in (documents, query) if is_tensor(value)), None)
+    kind = _value_dtype(dtype, "float64" if tensor is None else "float32")
+    if not stays:
+        values = values.astype(kind, copy=False)
+        if tensor is not None:
+            torch = sys.modules["torch"]
+            values, indices = (
+                torch.from_numpy(part).to(tensor.device) for part in (values, indices)
+            )
+    elif kind == np.float32 and is_tensor(values):
+        values = values.float()
+    return TopK(values[0], indices[0]) if single else TopK(values, indices)
 
 
 def _value_dtype(dtype: Any, default: str) -> np.dtype[Any]:

@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from . import _core, _dense_search, _dense_storage
+from . import _core, _dense_search, _dense_storage, cuda_dense
 from ._dense_search import Request
 from ._dense_segments import Segment, State
 from .arrays import as_count, as_float32, as_threads
+from .device import as_matrix, is_on_device, place_of
 from .results import Hits, Ids
 
 _SCREEN_SHARE = 0.3  # of the float32 vectors, at most
@@ -126,6 +127,8 @@ class DenseIndex:
         screen: str = "auto",
         stats: dict[str, float] | None = None,
         memory_budget: int | None = None,
+        device: Any = None,
+        max_workspace_bytes: int | None = None,
         threads: int | None = None,
         level: str | None = None,
     ) -> Any:
@@ -152,8 +155,14 @@ class DenseIndex:
             candidate's bounds and their middle.
         memory_budget
             In bytes, for what a search holds beside the index: queries are taken in parts that fit.
+        device
+            ``"cuda"`` or ``"cuda:N"``: search on a GPU (:func:`gnomon.devices`). The index's rows
+            and their codes stay there once they were searched; rows that do not fit are streamed
+            in each search. Queries on the GPU are read where they lie, by DLPack.
+        max_workspace_bytes
+            Of the GPU's memory, beside the rows that stay there; 256 MiB when not given.
         threads, level
-            How to compute; the answer does not depend on them.
+            How to compute on the CPU; the answer depends on none of these.
 
         Returns
         -------
@@ -182,7 +191,9 @@ class DenseIndex:
         array([2])
         """
         state = self._state
-        wanted = as_float32(queries, "queries")
+        place = place_of(device)
+        there = place is not None and is_on_device(queries, place)
+        wanted = queries if there else as_float32(queries, "queries")
         if wanted.ndim not in (1, 2) or wanted.shape[-1] != state.dim:
             raise ValueError(
                 f"queries must be [D] or [Q, D] with D = {state.dim}, "
@@ -195,7 +206,7 @@ class DenseIndex:
         allowed = state.allowed(filter)
         batch = wanted if wanted.ndim == 2 else wanted[None]
         if len(batch) == 0:  # the words of a search for nothing are checked all the same
-            _dense_search.search(state, batch, request, allowed)
+            _dense_search.search(state, np.zeros(batch.shape, np.float32), request, allowed)
             width = min(best, state.count(allowed))
             empty = Hits(
                 [] if state.kind == "str" else np.zeros((0, width), np.int64), np.zeros((0, width))
@@ -208,7 +219,11 @@ class DenseIndex:
         lists: list[Hits] = []
         for piece in _dense_search.parts_of(len(batch), part):
             queries_here = batch[piece]
-            found = _dense_search.search(state, queries_here, request, allowed)
+            if place is None:
+                found = _dense_search.search(state, queries_here, request, allowed)
+            else:
+                here = as_matrix(queries_here, "queries", place)
+                found = cuda_dense.search(state, here, request, allowed, place, max_workspace_bytes)
             if wanted.ndim == 1 or min_score is not None:
                 lists += _dense_search.merged(state, found, len(queries_here), request)
             else:
@@ -314,6 +329,40 @@ class DenseIndex:
     def metric(self) -> str:
         """``"cosine"``, ``"ip"`` or ``"l2"``."""
         return self._state.metric
+
+    def shard(self, i: int, n: int) -> DenseIndex:
+        """The i-th of n parts of the rows, in order, under their ids: an index of its own.
+
+        For a search that is spread over processes or devices; :func:`gnomon.merge_topk` makes the
+        answers of all parts the answer of the whole index, bit for bit. ValueError unless
+        0 <= i < n.
+
+        Examples
+        --------
+        >>> import gnomon
+        >>> index = gnomon.DenseIndex.build([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+        >>> index.shard(1, 2).ids
+        [1, 2]
+        """
+        parts = as_count(n, "n", 1)
+        if not 0 <= as_count(i, "i") < parts:
+            raise ValueError(f"i must be from 0 to n - 1 = {parts - 1}, got {i}")
+        state = self._state
+        mask = np.zeros(state.rows, np.bool_)
+        mask[state.rows * i // parts : state.rows * (i + 1) // parts] = True
+        rows: list[Any] = []
+        ids: list[Any] = []
+        at = 0
+        for segment in state.segments:
+            alive = segment.mask()
+            chosen = np.flatnonzero(alive)[mask[at : at + segment.live]]
+            at += segment.live
+            rows.append(segment.core.vectors[chosen])
+            taken = segment.ids.take(chosen)
+            ids += taken if isinstance(taken, list) else taken.tolist()
+        return DenseIndex.build(
+            np.concatenate(rows), ids, state.metric, screen=state.screen, copy=False
+        )
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the index to a directory, atomically: it is there completely, or as it was before.

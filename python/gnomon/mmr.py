@@ -9,6 +9,7 @@ import numpy as np
 
 from . import _core
 from .arrays import as_count, as_float32, as_float64, as_threads
+from .device import Place, as_matrix, place_of, workspace_of
 
 
 def mmr(
@@ -84,6 +85,8 @@ def mmr_vectors(
     selected: Sequence[Any] = (),
     penalty: str = "all",
     return_scores: bool = False,
+    device: Any = None,
+    max_workspace_bytes: int | None = None,
     threads: int | None = None,
     level: str | None = None,
 ) -> Any:
@@ -112,8 +115,13 @@ def mmr_vectors(
         as LlamaIndex does.
     return_scores
         Also give the score with which each pick won (the first one's is its relevance).
+    device
+        ``"cuda"`` or ``"cuda:N"``: compute on a GPU (:func:`gnomon.devices`); vectors and queries
+        on it are read where they lie, by DLPack.
+    max_workspace_bytes
+        Of the GPU's memory, beside the vectors; 256 MiB when not given.
     threads, level
-        How to compute; the picks do not depend on them.
+        How to compute on the CPU; the picks depend on none of these.
 
     Returns
     -------
@@ -134,6 +142,12 @@ def mmr_vectors(
     >>> gnomon.mmr_vectors([1.0, 0.2], [[1.0, 0.1], [1.0, 0.05], [0.6, 0.8]], limit=2)
     [0, 2]
     """
+    place = place_of(device)
+    if place is not None and np.ndim(vectors) == 2:
+        return _on_device(
+            query, vectors, limit, diversity, relevance, selected, penalty, return_scores, place,
+            workspace_of(max_workspace_bytes, place),
+        )  # fmt: skip
     rows = as_float32(vectors, "vectors")
     if rows.size == 0 and rows.ndim == 1:
         rows = rows.reshape(0, 0)
@@ -158,8 +172,68 @@ def mmr_vectors(
             level or "",
         )
     ]
-    answers = results if return_scores else [picks for picks, _ in results]
+    return _answers(results, return_scores, batched)
+
+
+def _answers(results: list[tuple[list[int], list[float]]], scores: bool, batched: bool) -> Any:
+    answers = results if scores else [picks for picks, _ in results]
     return answers if batched else answers[0]
+
+
+def _on_device(
+    query: Any,
+    vectors: Any,
+    limit: int,
+    diversity: float,
+    relevance: Any,
+    selected: Sequence[Any],
+    penalty: str,
+    return_scores: bool,
+    place: Place,
+    workspace: int,
+) -> Any:
+    rows = as_matrix(vectors, "vectors", place)
+    n, dim = rows.shape
+    given = None
+    wanted = None
+    if relevance is not None:
+        given = as_float64(relevance, "relevance")
+        _check_relevance(given, n)
+        batched = given.ndim == 2
+        given = np.atleast_2d(given)
+        n_queries = len(given)
+    else:
+        shape = np.shape(query)
+        if len(shape) not in (1, 2) or shape[-1] != dim:
+            raise ValueError(f"query must be [D] or [Q, D] with D = {dim}, got {list(shape)}")
+        batched = len(shape) == 2
+        batch = (
+            query if batched else (query if hasattr(query, "shape") else np.asarray(query))[None]
+        )
+        wanted = as_matrix(batch, "query", place)
+        n_queries = shape[0] if batched else 1
+    before = _picked_before(selected, n_queries if batched else None)
+    results = place.module.mmr(
+        rows,
+        wanted,
+        given,
+        before,
+        min(max(as_count(limit, "limit", least=-(2**63)), 0), n),
+        float(diversity),
+        penalty,
+        place.number,
+        workspace,
+    )
+    return _answers(
+        [(picks.tolist(), scores.tolist()) for picks, scores in results], return_scores, batched
+    )
+
+
+def _check_relevance(given: Any, n: int) -> None:
+    if given.ndim not in (1, 2) or given.shape[-1] != n:
+        raise ValueError(f"relevance must be [N] or [Q, N] with N = {n}, got {list(given.shape)}")
+    if not np.isfinite(given).all():
+        raise ValueError("relevance holds NaN or infinity; every candidate needs a finite score")
 
 
 def _relevance(
@@ -177,12 +251,7 @@ def _relevance(
         scores = _core.cosines(rows, np.atleast_2d(wanted), as_threads(threads), level or "")
         return scores, wanted.ndim == 2
     given = as_float64(relevance, "relevance")
-    if given.ndim not in (1, 2) or given.shape[-1] != rows.shape[0]:
-        raise ValueError(
-            f"relevance must be [N] or [Q, N] with N = {rows.shape[0]}, got {list(given.shape)}"
-        )
-    if not np.isfinite(given).all():
-        raise ValueError("relevance holds NaN or infinity; every candidate needs a finite score")
+    _check_relevance(given, rows.shape[0])
     return np.atleast_2d(given), given.ndim == 2
 
 

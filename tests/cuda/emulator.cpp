@@ -1,0 +1,206 @@
+// The scheduler of emulator.hpp: fibers, or OS threads.
+#include "emulator.hpp"
+
+#if !defined(GNOMON_EMULATED_THREADS) && !defined(__x86_64__)
+#include <ucontext.h>
+#endif
+
+namespace emulator {
+
+#ifdef GNOMON_EMULATED_THREADS
+
+void wait(State state) {
+    Lane* const own = current;
+    Block::Meeting& meeting = state == State::warp    ? block.warps[own->linear / kWarp]
+                              : state == State::group ? block.groups[own->linear / kGroup]
+                                                      : block.whole;
+    std::unique_lock<std::mutex> guard(meeting.lock);
+    own->state = state;
+    const bool released = state == State::warp    ? resolve_warp(own->linear / kWarp)
+                          : state == State::group ? resolve_group(own->linear / kGroup)
+                                                  : resolve_block();
+    if (released) meeting.released.notify_all();
+    meeting.released.wait(guard, [&] { return own->state == State::ready; });
+}
+
+void pause() {}
+
+void run_block(const std::function<void()>& body, unsigned threads, std::size_t shared) {
+    block.lanes.assign(threads, Lane{});
+    block.shared.assign(shared + 1024, static_cast<char>(0xA5));
+    block.warps = std::make_unique<Block::Meeting[]>((threads + kWarp - 1) / kWarp);
+    block.groups = std::make_unique<Block::Meeting[]>((threads + kGroup - 1) / kGroup);
+    std::vector<std::thread> running;
+    for (unsigned i = 0; i < threads; ++i) {
+        Lane& lane = block.lanes[i];
+        lane.linear = i;
+        lane.id = {i % block_size.x, i / block_size.x % block_size.y, i / (block_size.x * block_size.y)};
+    }
+    for (unsigned i = 0; i < threads; ++i)
+        running.emplace_back([&, i] {
+            current = &block.lanes[i];
+            body();
+            const std::lock_guard<std::mutex> guard(block.whole.lock);
+            current->state = State::done;
+            if (resolve_block()) block.whole.released.notify_all();
+        });
+    for (std::thread& one : running) one.join();
+}
+
+#else
+
+namespace {
+
+#ifdef __SANITIZE_ADDRESS__
+constexpr std::size_t kStack = 512 * 1024;  // its frames are several times as large
+#else
+constexpr std::size_t kStack = 64 * 1024;
+#endif
+const std::function<void()>* body_of_block = nullptr;
+
+char* stack_of(unsigned thread) {
+    static char* pool = nullptr;
+    if (pool == nullptr) {
+        void* const made = mmap(nullptr, kStack * 1024, PROT_READ | PROT_WRITE,
+                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (made == MAP_FAILED) throw Failure("emulator: no memory for stacks");
+        pool = static_cast<char*>(made);
+    }
+    return pool + kStack * thread;
+}
+
+#ifdef __x86_64__
+void* scheduler = nullptr;
+extern "C" void gnomon_emulator_switch(void** save, void* load);
+asm(R"(
+.text
+.type gnomon_emulator_switch,@function
+gnomon_emulator_switch:
+  pushq %rbp
+  pushq %rbx
+  pushq %r12
+  pushq %r13
+  pushq %r14
+  pushq %r15
+  movq %rsp, (%rdi)
+  movq %rsi, %rsp
+  popq %r15
+  popq %r14
+  popq %r13
+  popq %r12
+  popq %rbx
+  popq %rbp
+  ret
+.size gnomon_emulator_switch,.-gnomon_emulator_switch
+)");
+void leave(Lane* lane) { gnomon_emulator_switch(&lane->stack_pointer, scheduler); }
+void enter(Lane* lane) { gnomon_emulator_switch(&scheduler, lane->stack_pointer); }
+#else
+ucontext_t scheduler;
+std::vector<ucontext_t> contexts(1024);
+void leave(Lane* lane) { swapcontext(&contexts[lane->linear], &scheduler); }
+void enter(Lane* lane) { swapcontext(&scheduler, &contexts[lane->linear]); }
+#endif
+
+// An exception must not leave a fiber: it has no caller.
+void fiber() {
+    try {
+        (*body_of_block)();
+    } catch (const std::exception& error) {
+        block.failure = error.what();
+    }
+    current->state = State::done;
+    leave(current);
+}
+
+void prepare(Lane& lane) {
+    char* const stack = stack_of(lane.linear);
+#ifdef __x86_64__
+    auto** top =
+        reinterpret_cast<void**>(reinterpret_cast<std::uintptr_t>(stack + kStack - 64) & ~std::uintptr_t{15});
+    *--top = nullptr;  // the stack pointer of a function at its start is 8 off a multiple of 16
+    *--top = reinterpret_cast<void*>(&fiber);
+    for (int i = 0; i < 6; ++i) *--top = nullptr;
+    lane.stack_pointer = top;
+#else
+    ucontext_t& context = contexts[lane.linear];
+    getcontext(&context);
+    context.uc_stack.ss_sp = stack;
+    context.uc_stack.ss_size = kStack;
+    context.uc_link = nullptr;
+    makecontext(&context, &fiber, 0);
+#endif
+}
+
+// Runs a warp's lanes until none of them can go on.
+bool run_warp(unsigned warp, std::mt19937& random) {
+    unsigned order[kWarp];
+    std::iota(order, order + kWarp, 0U);
+    if (config.schedule == 1) std::reverse(order, order + kWarp);
+    bool progress = false;
+    for (;;) {
+        if (config.schedule > 1) std::shuffle(order, order + kWarp, random);
+        for (const unsigned i : order) {
+            const std::size_t thread = std::size_t{warp} * kWarp + i;
+            if (thread >= block.lanes.size() || block.lanes[thread].state != State::ready) continue;
+            current = &block.lanes[thread];
+            enter(current);
+            progress = true;
+            if (!block.failure.empty()) return progress;
+        }
+        const bool released = resolve_warp(warp);
+        progress = progress || released;
+        if (!released) return progress;
+        if (config.schedule > 1 && (random() & 3U) == 0) return progress;  // others may overtake
+    }
+}
+
+}  // namespace
+
+void wait(State state) {
+    Lane* const own = current;
+    own->state = state;
+    leave(own);
+}
+
+void pause() { leave(current); }
+
+void run_block(const std::function<void()>& body, unsigned threads, std::size_t shared) {
+    block.lanes.assign(threads, Lane{});
+    block.shared.assign(shared + 1024, static_cast<char>(0xA5));
+    block.failure.clear();
+    body_of_block = &body;
+    for (unsigned i = 0; i < threads; ++i) {
+        Lane& lane = block.lanes[i];
+        lane.linear = i;
+        lane.id = {i % block_size.x, i / block_size.x % block_size.y, i / (block_size.x * block_size.y)};
+        prepare(lane);
+    }
+    std::vector<unsigned> warps((threads + kWarp - 1) / kWarp);
+    std::iota(warps.begin(), warps.end(), 0U);
+    if (config.schedule == 1) std::reverse(warps.begin(), warps.end());
+    std::mt19937 random(static_cast<unsigned>(config.schedule) * 7919U + block_id.x + 31U * block_id.y);
+    for (;;) {
+        if (config.schedule > 1) std::shuffle(warps.begin(), warps.end(), random);
+        bool progress = false;
+        for (const unsigned warp : warps) {
+            progress = run_warp(warp, random) || progress;
+            if (!block.failure.empty()) break;
+            // At once: what the other warps have not done yet is missing to the group's products.
+            if (warp / 4 < threads / kGroup) progress = resolve_group(warp / 4) || progress;
+        }
+        if (!block.failure.empty()) throw Failure(block.failure);
+        const bool live = std::any_of(block.lanes.begin(), block.lanes.end(),
+                                      [](const Lane& lane) { return lane.state != State::done; });
+        if (!live) break;
+        progress = resolve_block() || progress;
+        for (const Lane& lane : block.lanes)
+            if (!progress && lane.state != State::done)
+                fail("deadlock: not every thread reaches", lane.what, lane.linear);
+    }
+    current = nullptr;
+}
+
+#endif
+
+}  // namespace emulator

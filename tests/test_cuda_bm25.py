@@ -1,0 +1,170 @@
+"""BM25 on the emulated device: documents, order and bits are the CPU's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gnomon
+import numpy as np
+import pytest
+import strategies
+from emulated import Emulator
+from gnomon import _core
+from gnomon.bm25_formula import formulas
+from gnomon.bm25_query import Phrase
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+FIXTURE = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+FORMULAS = [name for name in formulas() if name != "bm25f"]
+
+
+def same(ours: list[gnomon.Hits], theirs: list[gnomon.Hits]) -> None:
+    assert len(ours) == len(theirs)
+    for got, wanted in zip(ours, theirs, strict=True):
+        assert np.asarray(got.ids).tolist() == np.asarray(wanted.ids).tolist()
+        assert got.scores.tobytes() == wanted.scores.tobytes()
+
+
+@FIXTURE
+@given(
+    documents=strategies.corpora(),
+    queries=st.lists(strategies.queries(), max_size=4),
+    params=strategies.bm25_params(),
+    formula=st.sampled_from(FORMULAS),
+    k=st.sampled_from((0, 1, 3, 100)),
+    schedule=st.integers(0, 4),
+)
+def test_any_documents(
+    device: Emulator,
+    documents: list[list[str]],
+    queries: list[list[str]],
+    params: tuple[float, float],
+    formula: str,
+    k: int,
+    schedule: int,
+) -> None:
+    device.schedule(schedule)
+    index = gnomon.BM25Index.build(documents, formula=formula, k1=params[0], b=params[1])
+    same(index.search_many(queries, k, device="emulated"), index.search_many(queries, k))
+
+
+def texts(n: int, words: int, seed: int) -> list[list[int]]:
+    rng = np.random.default_rng(seed)
+    weights = 1.0 / np.arange(1, words + 1)
+    weights /= weights.sum()
+    return [rng.choice(words, size=size, p=weights).tolist() for size in rng.integers(0, 30, n)]
+
+
+def corpus_of(device: Emulator, scorer: Any, range_docs: int) -> Any:
+    return device.module.Bm25Corpus(
+        _core.bm25_device_segments(scorer), _core.bm25_device_formula(scorer), 0, range_docs
+    )
+
+
+def search(corpus: Any, scorer: Any, queries: list[Any], k: int, **options: Any) -> Any:
+    plan = _core.bm25_device_plan(scorer, queries)
+    live = _core.bm25_device_live(scorer)
+    return corpus.search(plan, k, live, **options)
+
+
+@pytest.mark.parametrize("range_docs", [64, 1000, 4096])
+def test_ranges_and_waves(device: Emulator, range_docs: int) -> None:
+    index = gnomon.BM25Index.build(texts(2500, 40, range_docs))
+    searcher = index._view.searcher
+    scorer = searcher.scorer()
+    corpus = corpus_of(device, scorer, range_docs)
+    queries: list[list[int]] = [[0], [0, 1, 2, 3], [39, 38, 37], [5, 5, 5, 20], [1, 7, 30, 33], []]
+    repeated = 0
+    for k in (1, 10, 500, 2500):
+        wanted = scorer.search_many(queries, k)
+        for schedule, capacity in ((0, 0), (1, 40), (5, 1)):
+            device.schedule(schedule)
+            *found, did = search(corpus, scorer, queries, k, capacity=capacity)
+            for got, expected in zip(found, wanted, strict=True):
+                assert got.tobytes() == expected.tobytes()
+            repeated += did["repeated"]
+    assert repeated > 0  # candidates did not fit, and nothing was lost
+
+
+def test_the_screen_excludes_documents(device: Emulator) -> None:
+    scorer = gnomon.BM25Index.build(texts(4000, 40, 1))._view.searcher.scorer()
+    corpus = corpus_of(device, scorer, 256)
+    *_, did = search(corpus, scorer, [[0, 1, 2, 3]] * 3, 10)
+    assert did["settled"] < 3 * 1200
+
+
+def test_weights_that_no_screen_serves(device: Emulator) -> None:
+    index = gnomon.BM25Index.build(texts(300, 12, 2))
+    queries: list[Any] = [{0: -1.0, 3: 2.0}, {1: 0.0}, [(4, 1e-100), (5, 1e100)], {2: 0.3, 7: 1.7}]
+    same(index.search_many(queries, 25, device="emulated"), index.search_many(queries, 25))
+    robertson = {"formula": "rank_bm25-okapi"}  # negative idf, floored
+    same(
+        index.search_many(queries, 25, device="emulated", **robertson),
+        index.search_many(queries, 25, **robertson),
+    )
+
+
+def test_copies_tie_by_position(device: Emulator) -> None:
+    index = gnomon.BM25Index.build([["a", "b"], ["a"]] * 400)
+    same(
+        index.search_many([["a"], ["b", "a"]], 7, device="emulated"),
+        index.search_many([["a"], ["b", "a"]], 7),
+    )
+
+
+def test_an_edited_index(device: Emulator) -> None:
+    index = gnomon.BM25Index.build(
+        [["red", "fox"], ["red", "dog"], ["blue"]] * 20, ids=[f"d{i}" for i in range(60)]
+    )
+    index.add([["red", "red"], ["fox", "dog"]], ids=["new", "newer"])
+    index.delete(["d0", "d4", "new"])
+    queries = ["red", "fox"], ["dog"], ["nothing"]
+    for options in ({}, {"filter": ["d1", "d3", "newer", "d9"]}, {"repeats": "once"}):
+        ours = index.search_many(queries, 9, device="emulated", **options)
+        same(ours, index.search_many(queries, 9, **options))
+    assert index.search(["red"], 3, device="emulated").ids == index.search(["red"], 3).ids
+
+
+def test_wide_frequencies(device: Emulator) -> None:
+    index = gnomon.BM25Index.build([[0] * n + [1] for n in (300, 255, 254, 1, 70_000)])
+    same(
+        index.search_many([[0], [0, 1]], 5, device="emulated"), index.search_many([[0], [0, 1]], 5)
+    )
+
+
+def test_memory_stays_within_the_bound(device: Emulator) -> None:
+    index = gnomon.BM25Index.build(texts(3000, 30, 5))
+    scorer = index._view.searcher.scorer()
+    corpus = corpus_of(device, scorer, 1024)
+    queries = [[i % 30, (i * 7) % 30] for i in range(200)]
+    wanted = scorer.search_many(queries, 10)
+    for bound in (40_000, 1_000_000):
+        device.memory(1 << 40)
+        before = device.used()
+        *found, did = search(corpus, scorer, queries, 10, workspace_bytes=bound)
+        for got, expected in zip(found, wanted, strict=True):
+            assert got.tobytes() == expected.tobytes()
+        assert did["workspace_bytes"] <= bound
+        assert device.used_most() - before == did["workspace_bytes"]
+    with pytest.raises(gnomon.DeviceError, match=r"one query with k = 10 needs \d+"):
+        search(corpus, scorer, queries, 10, workspace_bytes=5000)
+    device.memory(device.used() + 1000)
+    with pytest.raises(gnomon.DeviceError, match="out of memory: a BM25 segment needs"):
+        corpus_of(device, scorer, 1024)
+
+
+def test_a_mapped_index(device: Emulator, tmp_path: Any) -> None:
+    built = gnomon.BM25Index.build(texts(200, 20, 6))
+    built.save(tmp_path / "index")
+    index = gnomon.BM25Index.load(tmp_path / "index")
+    same(index.search_many([[1, 2]], 5, device="emulated"), built.search_many([[1, 2]], 5))
+
+
+def test_what_stays_on_the_cpu_says_so(device: Emulator) -> None:
+    fields = gnomon.BM25Index.build([{"a": "x y", "b": "y"}], fields=["a", "b"])
+    with pytest.raises(ValueError, match="runs on the CPU only"):
+        fields.search("x", device="emulated")
+    index = gnomon.BM25Index.build(["red fox"], positions=True)
+    with pytest.raises(ValueError, match="query objects"):
+        index.search(Phrase("red fox"), device="emulated")

@@ -1,0 +1,197 @@
+"""How the CUDA back end is built: its primitives, its machine code, and a machine without a GPU."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import emulated
+import gnomon
+import numpy as np
+import pytest
+
+TESTS = Path(__file__).parent
+SANITIZE = os.environ.get("GNOMON_CUDA_SANITIZE") == "1"
+EMULATOR_ONLY = [emulated.EMULATOR / "emulator.cpp"]
+
+
+def nvcc() -> str:
+    found = shutil.which("nvcc") or shutil.which("nvcc", path="/usr/local/cuda/bin")
+    if found is None:
+        pytest.skip("nvcc is not installed: the kernels are not compiled for GPUs here")
+    return found
+
+
+def run_python(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+# --- without a GPU --------------------------------------------------------------------------------
+
+
+def test_a_machine_without_a_gpu_says_so() -> None:
+    cpu, *others = gnomon.devices()
+    assert cpu == ("cpu", True, "every search")
+    assert others, "a device that cannot be used is listed with the reason"
+    for one in others:
+        assert one.detail
+        if not one.usable:
+            with pytest.raises(gnomon.DeviceError, match=re.escape(one.detail)):
+                gnomon.cosine_topk([1.0], [[1.0]], 1, device=one.name)
+
+
+def test_importing_the_extension_needs_no_driver() -> None:
+    pytest.importorskip("gnomon._cuda", reason="gnomon was built without CUDA")
+    seen = run_python("from gnomon import _cuda; print(_cuda.devices()['driver'])")
+    assert int(seen) >= 0
+
+
+def test_importing_gnomon_loads_no_cuda() -> None:
+    loaded = run_python("import sys, gnomon; print('gnomon._cuda' in sys.modules)")
+    assert loaded.strip() == "False"
+
+
+def test_names_of_devices() -> None:
+    index = gnomon.DenseIndex.build([[1.0]])
+    assert index.search([1.0], 1, device="cpu").ids.tolist() == [0]
+    with pytest.raises(ValueError, match="device must be 'cpu', 'cuda' or 'cuda:N', got 'tpu'"):
+        index.search([1.0], 1, device="tpu")
+    code = "import gnomon; gnomon.DenseIndex.build([[1.0]]).search([1.0], 1, device='emulated')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "device 'emulated' exists in gnomon's own tests only" in done.stderr
+
+
+def test_a_device_that_does_not_exist(device: emulated.Emulator) -> None:
+    with pytest.raises(gnomon.DeviceError, match="'emulated:3' does not exist: this machine has 1"):
+        gnomon.cosine_topk([1.0], [[1.0]], 1, device="emulated:3")
+
+
+# --- primitives -----------------------------------------------------------------------------------
+
+
+def test_each_primitive_does_what_plain_code_does() -> None:
+    source = emulated.EMULATOR / "conformance.cu"
+    program = emulated.build("conformance", [source, *EMULATOR_ONLY], ["-O1"], shared=False)
+    done = subprocess.run([program], capture_output=True, text=True, check=False)
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [line for line in lines if not line["right"]] == []
+    assert done.returncode == 0, done.stderr
+    names = {line["primitive"] for line in lines}
+    assert {"mma int8", "mma bf16", "wgmma int8", "wgmma bf16"} < names
+    # The emulated sum rounds toward zero after every product: an eighth of what the bound allows.
+    sums = [line["float_sum"] for line in lines if "bf16" in line["primitive"]]
+    assert 0.0 < max(sums) < 0.125
+
+
+def test_misuse_of_a_primitive_is_an_error(device: emulated.Emulator) -> None:
+    """The checks of the emulator work: an odd number of threads cannot meet at a barrier."""
+    code = """
+#include "emulator.hpp"
+#include <cstdio>
+void half() { if (threadIdx.x < 5) __syncthreads(); else __syncwarp(0xffffffffU); }
+void wrong_mask() { __syncwarp(2U << threadIdx.x); }
+void gone() { if (threadIdx.x == 3) return; __syncwarp(); }
+int main() {
+    for (auto* kernel : {&half, &wrong_mask, &gone}) {
+        try { emulator::run_grid(kernel, dim3(1), dim3(32), 0); std::puts("no error"); }
+        catch (const emulator::Failure& error) { std::puts(error.what()); }
+    }
+}
+"""
+    folder = emulated.ROOT / "build" / "emulated"
+    folder.mkdir(parents=True, exist_ok=True)
+    source = folder / "misuse.cpp"
+    source.write_text(code, "utf-8")
+    program = emulated.build("misuse", [source, *EMULATOR_ONLY], ["-O0"], shared=False)
+    said = subprocess.run([program], capture_output=True, text=True, check=True).stdout.splitlines()
+    assert len(said) == 3
+    assert said[0].startswith("emulator: deadlock: not every thread reaches")
+    assert said[1].startswith("emulator: the calling lane is not in its mask: __syncwarp")
+    assert said[2].startswith("emulator: a mask names a lane that has exited: __syncwarp")
+
+
+# --- machine code ---------------------------------------------------------------------------------
+
+CANONICAL = """
+#include "bm25.cuh"
+#include "dense_settle.cuh"
+#include "mmr.cuh"
+"""
+
+
+def fusable(folder: Path, *flags: str) -> list[str]:
+    """Fused multiply-adds in the PTX of the kernels that settle scores, and what may become one.
+
+    An operation without ``.rn`` is the assembler's to fuse.
+    """
+    source = folder / "canonical.cu"
+    source.write_text(CANONICAL, "utf-8")
+    target = folder / "canonical.ptx"
+    command = [nvcc(), "-std=c++20", "-O3", "-arch=compute_90", *flags, f"-I{emulated.CUDA}"]
+    subprocess.run([*command, "-ptx", str(source), "-o", str(target)], check=True)
+    text = target.read_text("utf-8")
+    for name in ("bm25_settle", "dense_settle", "mmr_greedy", "mmr_cosines"):
+        assert name in text
+    return re.findall(r"\bfma\.rn\.f(?:32|64)|\b(?:mul|add|sub)\.f(?:32|64)", text)
+
+
+def test_canonical_code_is_never_fused(tmp_path: Path) -> None:
+    assert fusable(tmp_path, "-fmad=false") == []
+    assert fusable(tmp_path, "-fmad=true") != [], "the check sees what a compiler does by itself"
+
+
+def test_kernels_keep_their_registers(tmp_path: Path) -> None:
+    """Hopper's, with both families of products; a build with GNOMON_WERROR asks this of all."""
+    command = [nvcc(), "-std=c++20", "-O3", "-fmad=false", "-Xptxas=-v", "-cubin"]
+    command += ["-gencode", "arch=compute_90a,code=sm_90a", str(emulated.CUDA / "kernels.cu")]
+    done = subprocess.run(
+        [*command, "-o", str(tmp_path / "kernels.cubin")],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    spills = re.findall(r"(\d+) bytes spill stores, (\d+) bytes spill loads", done.stderr)
+    assert len(spills) >= 20
+    assert set(spills) == {("0", "0")}
+    assert "wgmma" not in done.stderr, "ptxas warns of products that it runs one by one"
+
+
+# --- sanitizers -----------------------------------------------------------------------------------
+
+
+def test_no_races() -> None:
+    """ThreadSanitizer over kernels whose threads are the system's."""
+    flags = ["-O1", "-g", "-fsanitize=thread", "-DGNOMON_EMULATED_THREADS", "-Wno-tsan"]
+    sources = [*emulated.DEVICE_SOURCES, *EMULATOR_ONLY, emulated.EMULATOR / "races.cpp"]
+    if not SANITIZE:
+        pytest.skip("set GNOMON_CUDA_SANITIZE=1: it takes a minute")
+    program = emulated.build("races", sources, flags, shared=False)
+    environment = {**os.environ, "TSAN_OPTIONS": "halt_on_error=1"}
+    done = subprocess.run([program], capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr[:4000]
+    assert done.stdout.count("\n") == 6
+
+
+def test_no_access_outside_of_memory() -> None:
+    """AddressSanitizer and UndefinedBehaviorSanitizer over the same searches."""
+    flags = ["-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
+    sources = [*emulated.DEVICE_SOURCES, *EMULATOR_ONLY, emulated.EMULATOR / "races.cpp"]
+    if not SANITIZE:
+        pytest.skip("set GNOMON_CUDA_SANITIZE=1: it takes a minute")
+    program = emulated.build("bounds", sources, flags, shared=False)
+    environment = {**os.environ, "ASAN_OPTIONS": "detect_stack_use_after_return=0"}
+    done = subprocess.run([program], capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr[:4000]
+    assert done.stdout.count("\n") == 6
+
+
+def test_arrays_of_numpy_are_not_taken_for_the_devices(device: emulated.Emulator) -> None:
+    found = gnomon.cosine_topk(np.ones(2), np.eye(2), 1, device="emulated")
+    assert isinstance(found.values, np.ndarray)
