@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "bm25_search.hpp"
@@ -33,15 +34,37 @@ struct Prepared {
     Prepared(const Bm25Scorer& scorer, const Bm25Query& query);
 };
 
+// The screen lists that a thread holds on to. Taking them from the scorer costs a lock and two counters that
+// all threads write to, for each term: with short queries a second thread then brings little. One that
+// answers many queries of one scorer in a row keeps them from query to query, until the scorer has dropped
+// any.
+class HeldScreens {
+  public:
+    explicit HeldScreens(bool keep) : keep_(keep) {}
+    void begin(const Bm25Scorer& scorer);  // a query
+    void end() {
+        if (!keep_) once_.clear();
+    }
+    // Valid until the next begin() or end(). Null as Bm25Scorer::screens has it.
+    const SegmentScreens* of(const Bm25Scorer& scorer, const Bm25Term& term);
+
+  private:
+    bool keep_;
+    std::uint64_t scorer_ = 0;
+    std::uint64_t dropped_ = 0;
+    std::unordered_map<const Bm25Term*, std::shared_ptr<const TermScreens>> kept_;
+    std::vector<std::shared_ptr<const TermScreens>> once_;
+};
+
 // The screens of a query's terms, scaled so that no sum exceeds 1. ok is false where only the plain path may
 // answer: a weight that is not positive, impacts out of float32's range, too many terms, no memory.
 struct Screened {
     static constexpr std::size_t kTermsMost = 64;
 
     struct Term {
-        std::shared_ptr<const SegmentScreens> screens;
-        float weight = 0.0F;    // times a posting's impact
-        float greatest = 0.0F;  // weight * greatest impact of any segment, rounded up
+        const SegmentScreens* screens = nullptr;  // held by HeldScreens
+        float weight = 0.0F;                      // times a posting's impact
+        float greatest = 0.0F;                    // weight * greatest impact of any segment, rounded up
         std::uint64_t postings = 0;
     };
     std::vector<Term> terms;
@@ -49,7 +72,7 @@ struct Screened {
     double slack = 0.0;
     bool ok = false;
 
-    Screened(const Bm25Scorer& scorer, const Prepared& query);
+    Screened(const Bm25Scorer& scorer, const Prepared& query, HeldScreens& held);
     // k documents reach the sum `reached`: no document below the returned one can be among the best k.
     float cut(float reached) const;
     // What at least k documents reach, from the lists' best impacts; 0 where it is not known. Only when no
@@ -104,7 +127,11 @@ struct Filter {
     }
 };
 
-struct Bm25Scratch {
+// On lines of cache of its own: a thread's vectors say their sizes here all the time.
+struct alignas(64) Bm25Scratch {
+    explicit Bm25Scratch(bool keep_screens = false) : screens(keep_screens) {}
+
+    HeldScreens screens;
     // plain
     std::vector<double> scores;
     std::vector<std::uint8_t> touched;

@@ -25,7 +25,28 @@ Prepared::Prepared(const Bm25Scorer& scorer, const Bm25Query& query) {
     }
 }
 
-Screened::Screened(const Bm25Scorer& scorer, const Prepared& query) {
+void HeldScreens::begin(const Bm25Scorer& scorer) {
+    once_.clear();
+    if (scorer_ == scorer.number() && dropped_ == scorer.dropped()) return;
+    kept_.clear();
+    scorer_ = scorer.number();
+    dropped_ = scorer.dropped();
+}
+
+const SegmentScreens* HeldScreens::of(const Bm25Scorer& scorer, const Bm25Term& term) {
+    if (!keep_) {
+        once_.push_back(scorer.screens(term));
+        return once_.back() == nullptr ? nullptr : &once_.back()->lists;
+    }
+    std::shared_ptr<const TermScreens>& known = kept_[&term];
+    if (known != nullptr)
+        scorer.touch(*known);
+    else
+        known = scorer.screens(term);
+    return known == nullptr ? nullptr : &known->lists;
+}
+
+Screened::Screened(const Bm25Scorer& scorer, const Prepared& query, HeldScreens& held) {
     if (query.terms.empty() || query.terms.size() > kTermsMost) return;
     std::vector<double> weights(query.terms.size(), 0.0);
     double absent = 0.0;
@@ -37,7 +58,7 @@ Screened::Screened(const Bm25Scorer& scorer, const Prepared& query) {
     double scale = 0.0;
     terms.resize(query.terms.size());
     for (std::size_t t = 0; t < terms.size(); ++t) {
-        terms[t].screens = scorer.screens(*query.terms[t]);
+        terms[t].screens = held.of(scorer, *query.terms[t]);
         if (terms[t].screens == nullptr) return;
         float greatest = 0.0F;
         for (const auto& screen : *terms[t].screens) {

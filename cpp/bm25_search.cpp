@@ -142,8 +142,8 @@ Path path_named(std::string_view name) {
 
 const char* path_name(Path path) { return kPathNames[static_cast<std::size_t>(path)]; }
 
-Bm25Search::Bm25Search(const Kernels& kernels)
-    : kernels_(kernels), scratch_(std::make_unique<Bm25Scratch>()) {}
+Bm25Search::Bm25Search(const Kernels& kernels, bool keep_screens)
+    : kernels_(kernels), scratch_(std::make_unique<Bm25Scratch>(keep_screens)) {}
 Bm25Search::~Bm25Search() = default;
 
 namespace {
@@ -209,7 +209,8 @@ void each_segment(const Run& run, const Screened& screened, const Allowed& allow
 // Whether a screened path answered.
 bool screened_paths(const Run& run, const Allowed& allowed, std::size_t k, Path& path, std::size_t threads,
                     TopK& best) {
-    const Screened screened(run.scorer, run.query);
+    run.scratch.screens.begin(run.scorer);
+    const Screened screened(run.scorer, run.query, run.scratch.screens);
     if (!screened.ok) return false;
     const bool free = !filters(allowed);
     const float start = free ? screened.start(k) : 0.0F;
@@ -265,6 +266,7 @@ std::vector<Hit> Bm25Search::top_k(const Bm25Scorer& scorer, const Bm25Query& qu
         path = Path::kPlain;
         plain_all(run, allowed, threads, best, k);
     }
+    scratch_->screens.end();
     used_ = path;
     return best.take();
 }

@@ -30,9 +30,10 @@ const char* path_name(Path path);
 
 struct Bm25Scratch;  // what a thread reuses between its queries
 
-class Bm25Search {
+class alignas(64) Bm25Search {
   public:
-    explicit Bm25Search(const Kernels& kernels);
+    // keep_screens: for many queries of one scorer in a row; it keeps their screen lists alive.
+    explicit Bm25Search(const Kernels& kernels, bool keep_screens = false);
     ~Bm25Search();
     Bm25Search(const Bm25Search&) = delete;
     Bm25Search& operator=(const Bm25Search&) = delete;

@@ -1,6 +1,7 @@
 // BM25 kernels, x86-64-v4: eight documents at a time; the last ones under a mask, so there is no scalar tail.
 #include <immintrin.h>
 
+#include "bm25_blocks.hpp"
 #include "kernels.hpp"
 
 namespace gnomon::avx512 {
@@ -86,14 +87,8 @@ std::size_t bm25_pick(float* sums, std::size_t n, float threshold, std::uint32_t
 
 void bm25_find(const std::uint32_t* list, const std::uint32_t* starts, const std::uint8_t* tfs,
                const std::uint32_t* docs, std::size_t n, double* out) noexcept {
-    constexpr std::size_t kAhead = 12;
     for (std::size_t i = 0; i < n; ++i) {
-        if (i + 2 * kAhead < n) __builtin_prefetch(starts + docs[i + 2 * kAhead] / 32);
-        if (i + kAhead < n) {
-            const std::uint32_t ahead = starts[docs[i + kAhead] / 32];
-            __builtin_prefetch(list + ahead);
-            __builtin_prefetch(tfs + ahead);
-        }
+        ask_ahead(list, starts, tfs, docs, i, n);
         const std::uint32_t first = starts[docs[i] / 32];
         const std::uint32_t held = starts[docs[i] / 32 + 1] - first;
         const __m512i wanted = _mm512_set1_epi32(static_cast<int>(docs[i]));

@@ -263,17 +263,17 @@ constexpr std::size_t tile_queries = kWideTileQueries;
 ScreenPanel dense_screen;
 }  // namespace avx512amx
 
-// aarch64 with dot products; BM25 and MMR are as fast as the compiler makes the portable loops.
+// aarch64 with dot products; MMR is as fast as the compiler makes the portable loop.
 namespace neon {
-using scalar::bm25_add;
-using scalar::bm25_blocks;
-using scalar::bm25_bound;
-using scalar::bm25_find;
-using scalar::bm25_pick;
-using scalar::bm25_row;
-using scalar::bm25_select;
 using scalar::mmr_step;
 constexpr std::size_t tile_queries = kTileQueries;
+Bm25Add bm25_add;
+Bm25Select bm25_select;
+Bm25Row bm25_row;
+Bm25Pick bm25_pick;
+Bm25Find bm25_find;
+Bm25Bound bm25_bound;
+Bm25Blocks bm25_blocks;
 DenseDot dense_dot;
 DenseL2 dense_l2;
 DenseSquare dense_square;
