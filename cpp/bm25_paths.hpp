@@ -3,7 +3,9 @@
 //   plain      float64, term at a time in windows of documents: every formula, every weight
 //   windows    float32 screen lists, term at a time in windows; the SIMD compare with the threshold and the
 //              clearing of the accumulators are one pass
-//   blocks     bounds of blocks of 32 documents from byte maxima (rare terms scattered exactly); blocks that
+//   integers   upper bounds of the documents' sums in 16 bits, where very frequent terms are a byte a
+//   document blocks     bounds of blocks of 32 documents from byte maxima (rare terms scattered exactly);
+//   blocks that
 //              can reach the threshold are scored in order of their bound
 //   essential  as windows, but only the terms that can lift a document over the threshold are added up, the
 //              others looked up for documents that need them
@@ -56,6 +58,14 @@ class HeldScreens {
     std::vector<std::shared_ptr<const TermScreens>> once_;
 };
 
+// How far below the sum that k documents reach a document may lie and still be one of the best k.
+struct Cut {
+    double relative = 0.0;
+    double slack = 0.0;
+
+    float of(float reached) const;  // 0 where nothing can be said
+};
+
 // The screens of a query's terms, scaled so that no sum exceeds 1. ok is false where only the plain path may
 // answer: a weight that is not positive, impacts out of float32's range, too many terms, no memory.
 struct Screened {
@@ -74,7 +84,7 @@ struct Screened {
 
     Screened(const Bm25Scorer& scorer, const Prepared& query, HeldScreens& held);
     // k documents reach the sum `reached`: no document below the returned one can be among the best k.
-    float cut(float reached) const;
+    Cut cut() const { return {2.0 * relative, 2.0 * slack}; }
     // What at least k documents reach, from the lists' best impacts; 0 where it is not known. Only when no
     // filter can take those documents away.
     float start(std::size_t k) const;
@@ -83,7 +93,8 @@ struct Screened {
 // Sums and slots that may be among the best k: all that are not below the cut of the k-th best sum.
 class Candidates {
   public:
-    void reset(const Screened& screened, std::size_t k, float start);
+    // threshold: what a document must reach from the start.
+    void reset(const Cut& cut, std::size_t k, float threshold);
     float threshold() const { return threshold_; }
     void push(float sum, std::uint32_t slot) {
         std::uint32_t bits;
@@ -108,7 +119,7 @@ class Candidates {
 
     std::uint32_t kth_bits();
 
-    const Screened* screened_ = nullptr;
+    Cut cut_;
     std::size_t k_ = 0;
     std::size_t limit_ = 0;
     float threshold_ = 0.0F;
@@ -139,6 +150,7 @@ struct alignas(64) Bm25Scratch {
     std::vector<double> values;
     // windows, blocks
     std::vector<float> sums;  // all 0 between two windows
+    std::vector<std::uint16_t> counts16;
     std::vector<float> picked_sums;
     std::vector<std::uint32_t> picked;
     std::vector<std::uint16_t> bounds;
@@ -186,6 +198,15 @@ std::size_t add_screen(const Kernels& kernels, const TermScreen& screen, std::si
 // False, with nothing done, when more than `worth` blocks of the segment would have to be looked at.
 bool blocks_path(const Run& run, const Screened& screened, std::size_t segment, const Filter& filter,
                  Candidates& candidates, std::size_t worth = SIZE_MAX);
+
+// Sums in 16 bits (bm25_integers.cpp), of their own scale: `candidates` has to be reset with its cut and
+// start.
+Cut integer_cut(const Screened& screened);
+float integer_start(const Screened& screened, std::size_t k);
+void integers_path(const Run& run, const Screened& screened, std::size_t segment, const Filter& filter,
+                   std::size_t first, std::size_t last, Candidates& candidates);
+// Whether documents that were not picked are surely not among the best k.
+bool integers_suffice(const Screened& screened, const Candidates& candidates);
 
 void essential_path(const Run& run, const Screened& screened, std::size_t segment, const Filter& filter,
                     Candidates& candidates);

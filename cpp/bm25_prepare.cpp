@@ -83,8 +83,8 @@ Screened::Screened(const Bm25Scorer& scorer, const Prepared& query, HeldScreens&
     ok = std::isfinite(slack);
 }
 
-float Screened::cut(float reached) const {
-    const double least = static_cast<double>(reached) * (1.0 - 2.0 * relative) - 2.0 * slack;
+float Cut::of(float reached) const {
+    const double least = static_cast<double>(reached) * (1.0 - relative) - slack;
     if (!(least > 0.0)) return 0.0F;
     return std::nextafter(static_cast<float>(least), 0.0F);
 }
@@ -101,11 +101,11 @@ float Screened::start(std::size_t k) const {
     return reached;
 }
 
-void Candidates::reset(const Screened& screened, std::size_t k, float start) {
-    screened_ = &screened;
+void Candidates::reset(const Cut& cut, std::size_t k, float threshold) {
+    cut_ = cut;
     k_ = k;
     limit_ = k + std::max<std::size_t>(k, 64);
-    threshold_ = screened.cut(start);
+    threshold_ = threshold;
     keys_.clear();
 }
 
@@ -141,7 +141,7 @@ std::uint32_t Candidates::kth_bits() {
 
 void Candidates::shrink() {
     if (keys_.size() < k_) return;
-    raise(screened_->cut(std::bit_cast<float>(kth_bits())));
+    raise(cut_.of(std::bit_cast<float>(kth_bits())));
     const std::uint64_t floor = static_cast<std::uint64_t>(std::bit_cast<std::uint32_t>(threshold_)) << 32;
     std::size_t kept = 0;  // in order: the paths that go by document leave nothing to sort
     for (const std::uint64_t key : keys_) {

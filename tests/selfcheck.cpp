@@ -327,6 +327,7 @@ int run(const std::string& folder) {
     }
     check_bm25_index(folder, check);
     check_bm25_offsets(check);
+    check_bm25_threads(check);
     std::printf("selfcheck: %d checks, %d failed\n", checks, failures);
     return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

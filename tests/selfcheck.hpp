@@ -16,6 +16,7 @@ using Check = void(const std::string& name, bool holds);
 void check_bm25_kernels(const gnomon::Kernels& kernels, Check& check);
 void check_bm25_index(const std::string& folder, Check& check);
 void check_bm25_offsets(Check& check);
+void check_bm25_threads(Check& check);
 void check_dense_screen(const gnomon::Kernels& kernels, Check& check);
 
 // The same numbers on every machine: the standard distributions are not.

@@ -8,7 +8,9 @@
 #include "bm25.hpp"
 #include "bm25_builder.hpp"
 #include "bm25_index.hpp"
+#include "bm25_merge.hpp"
 #include "bm25_search.hpp"
+#include "parallel.hpp"
 #include "selfcheck.hpp"
 
 using namespace gnomon;
@@ -71,7 +73,7 @@ bool finds_frequencies(const Kernels& kernels, Random& random) {
         }
         starts.push_back(static_cast<std::uint32_t>(list.size()));
         list.shrink_to_fit();
-        got.assign(docs.size(), 0.0);
+        got.assign(docs.size(), -1.0);
         kernels.bm25_find(list.data(), starts.data(), tfs.data(), docs.data(), docs.size(), got.data());
         same = same && got == want;
     }
@@ -81,7 +83,7 @@ bool finds_frequencies(const Kernels& kernels, Random& random) {
 void check_screens(const Kernels& kernels, Check& check) {
     const Kernels& scalar = kernels_named("scalar");
     Random random;
-    bool row = true, pick = true, bound = true, blocks = true;
+    bool row = true, pick = true, bound = true, blocks = true, settles = true;
     for (std::size_t n = 64; n <= 448; n += 64) {
         std::vector<float> rows(n), sums(n), other(n), got_sums(n), want_sums(n);
         std::vector<std::uint8_t> maxima(n);
@@ -92,6 +94,14 @@ void check_screens(const Kernels& kernels, Check& check) {
             sums[i] = other[i] = random.below(3) == 0 ? 0.0F : static_cast<float>(random.below(1000));
             maxima[i] = static_cast<std::uint8_t>(random.below(256));
         }
+        std::vector<double> tfs(n - 3), norms(n - 3), scores(n - 3, 0.25), want_scores(n - 3, 0.25);
+        for (std::size_t i = 0; i < tfs.size(); ++i) {
+            tfs[i] = static_cast<double>(random.below(4));
+            norms[i] = 0.3 + static_cast<double>(random.below(1000)) / 256.0;
+            want_scores[i] = want_scores[i] + bm25::weight(1.7, tfs[i], 2.2, norms[i]);
+        }
+        kernels.bm25_settle(tfs.data(), norms.data(), tfs.size(), 1.7, 2.2, scores.data());
+        settles = settles && same_bits(scores.data(), want_scores.data(), scores.size());
         kernels.bm25_row(rows.data(), n, 0.7F, sums.data());
         scalar.bm25_row(rows.data(), n, 0.7F, other.data());
         row = row && sums == other;
@@ -119,6 +129,7 @@ void check_screens(const Kernels& kernels, Check& check) {
         }
     }
     check(std::string(kernels.level) + ": bm25_row", row);
+    check(std::string(kernels.level) + ": bm25_settle", settles);
     check(std::string(kernels.level) + ": bm25_find", finds_frequencies(kernels, random));
     check(std::string(kernels.level) + ": bm25_pick", pick);
     check(std::string(kernels.level) + ": bm25_bound", bound);
@@ -206,8 +217,8 @@ void check_bm25_index(const std::string& folder, Check& check) {
             }
             for (const std::size_t k : {1, 10, 1000, 50'000}) {
                 const auto want = first_k(hits, k);
-                for (const Path path : {Path::kAuto, Path::kPlain, Path::kWindows, Path::kBlocks,
-                                        Path::kEssential, Path::kDirect})
+                for (const Path path : {Path::kAuto, Path::kPlain, Path::kWindows, Path::kIntegers,
+                                        Path::kBlocks, Path::kEssential, Path::kDirect})
                     search = search && same_hits(searcher.top_k(in_memory, terms, k, {}, path), want) &&
                              same_hits(keeping.top_k(in_memory, terms, k, {}, path, 2), want);
                 reopened = reopened && same_hits(searcher.top_k(in_file, file_terms, k), want);
@@ -258,7 +269,52 @@ void check_bm25_offsets(Check& check) {
     for (std::uint32_t i = 3; i-- > 0;)
         want.push_back({bm25::weight(bm25::idf(6, 3), i + 1.0, 2.2, norm), 2 * i});
     bool found = true;
-    for (const Path path : {Path::kPlain, Path::kWindows, Path::kBlocks, Path::kDirect})
+    for (const Path path : {Path::kPlain, Path::kWindows, Path::kIntegers, Path::kBlocks, Path::kDirect})
         found = found && same_hits(Bm25Search(default_kernels()).top_k(scorer, query, 3, {}, path), want);
     check("bm25: search in postings beyond 2^32", found);
+}
+
+// Searches of several threads on one scorer, whose terms and screen lists are made and dropped meanwhile,
+// while another thread deletes, merges and searches what comes of it. A build with -fsanitize=thread sees
+// what equal answers may hide.
+void check_bm25_threads(Check& check) {
+    const auto segment = [](std::size_t first, std::size_t last) {
+        const Documents documents = some_documents();
+        Bm25Builder builder(false);
+        for (std::size_t i = first; i < last; ++i) {
+            for (const std::uint32_t term : documents[i]) builder.add_term(term);
+            builder.end_document();
+        }
+        return builder.finish();
+    };
+    const std::vector<SegmentView> views = {{segment(0, 20'000), nullptr},
+                                            {segment(20'000, 40'000), nullptr}};
+    const auto answers = [](const Bm25Scorer& scorer, std::size_t first, bool keep) {
+        std::vector<std::vector<Hit>> found(60);
+        Bm25Search search(default_kernels(), keep);
+        for (std::uint32_t i = 0; i < 60; ++i) {
+            const auto q = static_cast<std::uint32_t>((first + i) % 60);
+            found[q] = search.top_k(scorer, {{scorer.find(q)}, {scorer.find(4 * q)}, {scorer.find(2U)}}, 20);
+        }
+        return found;
+    };
+    constexpr std::size_t kCap = 400'000;  // of screen lists: a few terms' worth
+    const Bm25Scorer alone(Bm25Snapshot::of(views), {});
+    const auto want = answers(alone, 0, false);
+    const Bm25Scorer shared(Bm25Snapshot::of(views), {}, kCap);
+    std::vector<char> good(5, 1);
+    parallel_for(5, 5, [&](std::size_t, std::size_t part) {
+        const auto same = [&](const std::vector<std::vector<Hit>>& found) {
+            return std::equal(want.begin(), want.end(), found.begin(), found.end(), same_hits);
+        };
+        if (part < 4) {
+            good[part] = same(answers(shared, 15 * part, part % 2 == 0)) ? 1 : 0;
+            return;
+        }
+        const auto merged = merge_segments(views, 2);
+        good[part] =
+            same(answers(Bm25Scorer(Bm25Snapshot::of({{merged, nullptr}}), {}, kCap), 7, true)) ? 1 : 0;
+    });
+    check("bm25: searches of several threads, with lists dropped and segments merged meanwhile",
+          std::count(good.begin(), good.end(), 1) == 5 && shared.screen_bytes() <= kCap);
 }

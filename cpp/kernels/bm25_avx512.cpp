@@ -101,9 +101,14 @@ void bm25_find(const std::uint32_t* list, const std::uint32_t* starts, const std
                          rest, _mm512_maskz_loadu_epi32(rest, list + first + 16), wanted))
                      << 16;
         }
-        if (equal != 0)
-            out[i] = static_cast<double>(tfs[first + static_cast<unsigned>(__builtin_ctz(equal))]);
+        const unsigned at = first + static_cast<unsigned>(__builtin_ctz(equal | 1u << 31));
+        out[i] = equal == 0 ? 0.0 : static_cast<double>(tfs[equal == 0 ? 0 : at]);
     }
+}
+
+void bm25_settle(const double* tfs, const double* norms, std::size_t n, double idf, double k1_plus_1,
+                 double* scores) noexcept {
+    settle_each(tfs, norms, n, idf, k1_plus_1, scores);
 }
 
 void bm25_bound(const std::uint8_t* maxima, std::size_t n, std::uint16_t weight, bool add,

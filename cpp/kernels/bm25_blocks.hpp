@@ -1,7 +1,10 @@
-// What the levels of bm25_find share. Everything is static: a kernel file leaves no weak symbol.
+// What the levels of bm25_find and bm25_settle share. Everything is static: a kernel file leaves no weak
+// symbol.
 #pragma once
 #include <cstddef>
 #include <cstdint>
+
+#include "../bm25.hpp"
 
 namespace gnomon {
 
@@ -24,9 +27,17 @@ static inline void find_by_steps(const std::uint32_t* list, const std::uint32_t*
     for (std::size_t i = 0; i < n; ++i) {
         ask_ahead(list, starts, tfs, docs, i, n);
         const std::uint32_t last = starts[docs[i] / 32 + 1];
-        for (std::uint32_t at = starts[docs[i] / 32]; at < last && list[at] <= docs[i]; ++at)
-            if (list[at] == docs[i]) out[i] = static_cast<double>(tfs[at]);
+        std::uint32_t at = starts[docs[i] / 32];
+        while (at < last && list[at] < docs[i]) ++at;
+        out[i] = at < last && list[at] == docs[i] ? static_cast<double>(tfs[at]) : 0.0;
     }
+}
+
+// bm25_settle, which each level's compiler flags turn into its own vectors.
+static inline void settle_each(const double* tfs, const double* norms, std::size_t n, double idf,
+                               double k1_plus_1, double* scores) noexcept {
+    for (std::size_t i = 0; i < n; ++i)
+        scores[i] = scores[i] + bm25::weight(idf, tfs[i], k1_plus_1, norms[i]);
 }
 
 }  // namespace gnomon

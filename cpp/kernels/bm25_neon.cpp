@@ -107,6 +107,11 @@ void bm25_find(const std::uint32_t* list, const std::uint32_t* starts, const std
     find_by_steps(list, starts, tfs, docs, n, out);
 }
 
+void bm25_settle(const double* tfs, const double* norms, std::size_t n, double idf, double k1_plus_1,
+                 double* scores) noexcept {
+    settle_each(tfs, norms, n, idf, k1_plus_1, scores);
+}
+
 void bm25_bound(const std::uint8_t* maxima, std::size_t n, std::uint16_t weight, bool add,
                 std::uint16_t* bounds) noexcept {
     const uint16x8_t one = vdupq_n_u16(1);

@@ -9,7 +9,7 @@ import numpy as np
 
 from . import _core
 from .arrays import as_number
-from .bm25_formula import Formula
+from .bm25_formula import SCREEN_BYTES, Formula
 from .results import Float64Array, Int64Array
 
 _SCORERS_MOST = 8  # formulas kept ready at once; each may hold screen lists
@@ -81,11 +81,13 @@ class Searcher:
         snapshot: _core.Bm25Snapshot,
         formula: Formula,
         analyze: Callable[[str], Sequence[str]] | None,
+        screen_bytes: int = SCREEN_BYTES,
     ):
         self.snapshot = snapshot
         self._formula = formula
         self._analyze = analyze
-        self._scorer = formula.scorer(snapshot)
+        self._screen_bytes = screen_bytes
+        self._scorer = formula.scorer(snapshot, screen_bytes)
         self._others: dict[Formula, _core.Bm25Scorer] = {}
         self._is_text = snapshot.has_vocabulary
         # Documents without a single token do not say whether tokens are str or ids.
@@ -110,7 +112,7 @@ class Searcher:
             return self._scorer
         known = self._others.get(wanted)
         if known is None:
-            known = wanted.scorer(self.snapshot)
+            known = wanted.scorer(self.snapshot, self._screen_bytes)
             others = dict(self._others)  # copied: another thread may read it
             while len(others) >= _SCORERS_MOST:
                 del others[next(iter(others))]

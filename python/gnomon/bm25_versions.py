@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
 
 from .analysis import Analyzer
-from .bm25_formula import Formula
+from .arrays import as_count
+from .bm25_formula import SCREEN_BYTES, Formula
 from .bm25_policy import merges
 from .bm25_searcher import Searcher
 from .bm25_segment import State
@@ -44,6 +45,7 @@ class Versions:
         self._committed: _Committed | None = None if session is None else (state, layout, analyzer)
         self._saved: tuple[str, State] | None = None  # where an index in memory lies as well
         self._lock = threading.RLock()
+        self._screen_bytes = SCREEN_BYTES
         self._state = state
 
     @property
@@ -53,7 +55,8 @@ class Versions:
     @_state.setter
     def _state(self, state: State) -> None:
         analyze = None if self._analyzer is None else self._analyzer.query_tokens
-        self._view = View(state, Searcher(state.core, self._formula, analyze))
+        searcher = Searcher(state.core, self._formula, analyze, self._screen_bytes)
+        self._view = View(state, searcher)
 
     def commit(self) -> int:
         """Makes all edits since the last commit the state on disk, atomically; its generation.
@@ -116,6 +119,32 @@ class Versions:
                 self._session.close()
                 if self._committed is not None:
                     self._take(*self._committed)
+
+    @property
+    def screen_memory(self) -> int:
+        """Bytes that may be kept for what searches prepare of a term on its first use; settable.
+
+        About 4 bytes a posting of the terms that were asked for, and 1 to 5 bytes a document for
+        each very frequent one; 1 GiB unless set. Beyond it the terms that were longest unused are
+        dropped and made anew when they come again; 0 prepares nothing, which is slower. Of this
+        process alone: it is not stored. Each other formula or parameter that a search names has
+        as much of its own.
+
+        Examples
+        --------
+        >>> import gnomon
+        >>> index = gnomon.BM25Index.build(["red apple", "pear"])
+        >>> index.screen_memory = 64 << 20
+        >>> index.search("red").ids
+        array([0])
+        """
+        return self._screen_bytes
+
+    @screen_memory.setter
+    def screen_memory(self, limit: int) -> None:
+        with self._lock:
+            self._screen_bytes = min(as_count(limit, "screen_memory"), 2**62)
+            self._state = self._view.state
 
     @property
     def n_segments(self) -> int:
