@@ -133,8 +133,9 @@ def built(
 
 
 def opened(name: str, corpus: Corpus, folder: Path, label: str) -> Search | None:
-    began = time.perf_counter()
     try:
+        __import__(ENGINES[name][0])  # not a part of loading
+        began = time.perf_counter()
         search = ENGINES[name][2](folder, corpus)
     except Exception as error:
         say(f"{label}: {name} cannot be opened", 0, "", why=str(error)[:200])

@@ -49,7 +49,7 @@ std::uint64_t id_of(py::handle token, std::size_t place, Py_ssize_t i) {
     }
     int overflow = 0;
     const long long id = PyLong_AsLongLongAndOverflow(number.ptr(), &overflow);
-    if (overflow < 0 || id < 0)
+    if (overflow < 0 || (overflow == 0 && id < 0))  // beyond 64 bits it is -1
         throw InvalidInput(token_name(place, i) + " must be at least 0, got " +
                            (overflow < 0 ? "a number below -2**63" : std::to_string(id)));
     return overflow > 0 ? UINT64_MAX : static_cast<std::uint64_t>(id);

@@ -139,7 +139,7 @@ class Phrase(Query):
 
     Positions count the tokens that the analyzer leaves: a stop word leaves no gap. With English
     stop words "state of the art" is the phrase "state art", in documents as in queries, and matches
-    "state art" too. (Lucene leaves a gap, and matches "state in some art" instead.) Where the
+    "state art" too. (Lucene leaves a gap, and matches "state in modern art" instead.) Where the
     difference matters, build with an analyzer that keeps all words.
     """
 
