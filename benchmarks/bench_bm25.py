@@ -3,16 +3,22 @@
 bench_bm25.py [--quick] [--docs 10000,100000,1000000] [--prose FILE.jsonl]
 
 Corpora: short documents from a seeded Zipf-Mandelbrot law (10 tokens, 650,000 words), and passages
-of real prose (a JSON object with "text" a line, as tools/make_prose_corpus.py makes them) when
---prose names a file. All engines get the same tokens. k1=1.5, b=0.75 (tantivy: its fixed 1.2
-and 0.75, lengths of one byte). Queries: 2-8 tokens, the same without the commonest words, 15-30.
+of real prose (a JSON object with "text" a line): --prose names a file; without it one is made once
+of Debian's documentation by shared/tools/make_prose_corpus.py where that and apt-get are there, and
+kept in the folder of temporary files. All engines get the same tokens. k1=1.5, b=0.75 (tantivy: its
+fixed 1.2 and 0.75, lengths of one byte). Queries: 2-8 tokens, the same without the commonest words,
+15-30.
 
 Peers: bm25s and bm25q with their numba back ends (their numpy back end spends 160 ms a query in
 numpy 2.4's argpartition of mostly-zero arrays), tantivy (one segment), PISA through pyterrier_pisa
 (block_max_wand and maxscore; one batch of all documents, since several give wrong scores),
 rank_bm25 (up to 10,000 documents). Those that are not installed are skipped, which is a row of its
-own. Each engine is built in a process of its own, whose peak memory is reported, and searched from
-what it saved. CPU time of the process; each query's best of the rounds, engines in turn.
+own. Each engine is built in a process of its own, whose peak memory (above its input, VmHWM) is
+reported, and searched from what it saved. CPU time of the process; each query's best of the rounds,
+engines in turn. Then, for gnomon alone: a batch on two threads, and queries after a tenth of the
+documents was deleted and added again in 20 commits.
+
+Takes about ten minutes on two quiet cores, --quick three; the prose is made before that.
 """
 
 from __future__ import annotations
@@ -23,14 +29,12 @@ import gc
 import importlib.metadata
 import json
 import os
-import resource
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -40,228 +44,12 @@ os.environ.setdefault("DISABLE_TQDM", "1")
 
 import gnomon  # noqa: E402
 import numpy as np  # noqa: E402
+from bm25_engines import ENGINES, K1, TEXT_ENGINES, B, Search  # noqa: E402
+from bm25_inputs import Corpus, prose, prose_file, queries, short_documents  # noqa: E402
 from gnomon.reference import bm25_formulas as reference  # noqa: E402
 
-K1, B = 1.5, 0.75
-RANK_MOST = 10_000
-Search = Callable[[list[int], int], Any]
-
-
-class Corpus:
-    """Token ids, flat, and where each document ends; the word of id i is f"t{i}"."""
-
-    def __init__(self, flat: Any, offsets: Any):
-        self.flat, self.offsets = flat, offsets
-        self.n = len(offsets) - 1
-
-    def document(self, i: int) -> list[int]:
-        found: list[int] = self.flat[self.offsets[i] : self.offsets[i + 1]].tolist()
-        return found
-
-    def save(self, path: Path) -> None:
-        np.savez(path, flat=self.flat, offsets=self.offsets)
-
-    @classmethod
-    def load(cls, path: Path) -> Corpus:
-        with np.load(path) as stored:
-            return cls(stored["flat"], stored["offsets"])
-
-
-def short_documents(n: int, words: int = 650_000, seed: int = 1) -> Corpus:
-    rng = np.random.default_rng(seed)
-    lengths = rng.poisson(8.4, size=n) + rng.geometric(0.5, size=n)
-    share = np.cumsum(1.0 / (np.arange(1, words + 1) + 2.7) ** 1.05)
-    share /= share[-1]
-    flat = np.searchsorted(share, rng.random(int(lengths.sum()))).astype(np.uint32)
-    return Corpus(flat, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64))
-
-
-def prose(path: str, n: int | None) -> tuple[Corpus, list[str]]:
-    texts = []
-    with Path(path).open(encoding="utf-8") as lines:
-        for line in lines:
-            texts.append(json.loads(line)["text"])
-            if n is not None and len(texts) == n:
-                break
-    analyzer = gnomon.Analyzer("basic-v1")
-    numbers: dict[str, int] = {}
-    flat, ends = [], [0]
-    for text in texts:
-        ids = [numbers.setdefault(token, len(numbers)) for token in analyzer.tokens(text)]
-        flat.append(np.array(ids, dtype=np.uint32))
-        ends.append(ends[-1] + len(ids))
-    return Corpus(np.concatenate(flat), np.array(ends, dtype=np.int64)), texts
-
-
-def queries(corpus: Corpus, kind: str, n: int) -> list[list[int]]:
-    rng = np.random.default_rng(42)
-    counts = np.bincount(corpus.flat)
-    common = set(np.argsort(-counts)[:60].tolist()) if kind == "no common words" else set()
-    least, most = (15, 30) if kind == "15-30 tokens" else (2, 8)
-    found: list[list[int]] = []
-    while len(found) < n:
-        tokens: list[int] = []
-        while len(tokens) < most:
-            tokens += corpus.document(int(rng.integers(0, corpus.n)))
-        if rng.random() < 0.4:
-            tokens = [tokens[i] for i in rng.permutation(len(tokens))]
-        start = int(rng.integers(0, len(tokens) - most + 1))
-        window = [t for t in tokens[start : start + most] if t not in common]
-        query = window[: int(rng.integers(least, most + 1))]
-        if len(query) >= min(least, 2):
-            found.append(query)
-    return found
-
-
-# ---- engines: build(corpus, folder) in a child process, then open(folder, corpus) -> search
-
-
-def build_gnomon(corpus: Corpus, folder: Path) -> None:
-    index = gnomon.BM25Index.build((corpus.flat, corpus.offsets), k1=K1, b=B)
-    index.save(folder / "index")
-
-
-def open_gnomon(folder: Path, corpus: Corpus) -> Search:
-    index = gnomon.BM25Index.load(folder / "index")
-    return lambda query, k: index.search(query, k).ids
-
-
-def _bm25s_like(module: str) -> tuple[Callable[[Corpus, Path], None], Callable[..., Search]]:
-    def build(corpus: Corpus, folder: Path) -> None:
-        package = __import__(module)
-        vocabulary = {f"t{i}": i for i in range(int(corpus.flat.max()) + 1)}
-        ids = [corpus.flat[a:b].tolist() for a, b in _bounds(corpus)]
-        index = package.BM25(k1=K1, b=B, backend="numba")
-        index.index((ids, vocabulary), show_progress=False)
-        index.save(str(folder / "index"))
-
-    def open_(folder: Path, corpus: Corpus) -> Search:
-        package = __import__(module)
-        index = package.BM25.load(str(folder / "index"), load_corpus=False)
-        index.backend = "numba"
-        index.activate_numba_scorer()
-
-        def search(query: list[int], k: int) -> Any:
-            # Ids need no look-up in the vocabulary.
-            found = index.retrieve(
-                [query], k=k, show_progress=False, n_threads=0, backend_selection="numba"
-            )
-            return found[0][0]
-
-        return search
-
-    return build, open_
-
-
-def _bounds(corpus: Corpus) -> Any:
-    ends = corpus.offsets.tolist()
-    return pairwise(ends)
-
-
-def build_tantivy(corpus: Corpus, folder: Path) -> None:
-    import tantivy
-
-    schema = tantivy.SchemaBuilder()
-    schema.add_text_field("text", stored=False, tokenizer_name="whitespace", index_option="freq")
-    (folder / "index").mkdir()
-    index = tantivy.Index(schema.build(), path=str(folder / "index"))
-    writer = index.writer(heap_size=500_000_000, num_threads=1)
-    for a, b in _bounds(corpus):
-        words = " ".join([f"t{t}" for t in corpus.flat[a:b].tolist()])
-        writer.add_document(tantivy.Document(text=words))
-    writer.commit()
-    writer.wait_merging_threads()
-
-
-def open_tantivy(folder: Path, corpus: Corpus) -> Search:
-    import tantivy
-
-    index = tantivy.Index.open(str(folder / "index"))
-    searcher = index.searcher()
-
-    def search(query: list[int], k: int) -> Any:
-        parsed = index.parse_query(" ".join([f"t{t}" for t in query]), ["text"])
-        return [hit[1].doc for hit in searcher.search(parsed, k, count=False).hits]
-
-    return search
-
-
-def build_pisa(corpus: Corpus, folder: Path) -> None:
-    from pyterrier_pisa import PisaIndex
-
-    index = PisaIndex(str(folder / "index"), stemmer="none", stops="none", threads=1)
-
-    def documents() -> Any:
-        for i, (a, b) in enumerate(_bounds(corpus)):
-            words, counts = np.unique(corpus.flat[a:b], return_counts=True)
-            toks = {f"t{w}": c for w, c in zip(words.tolist(), counts.tolist(), strict=True)}
-            yield {"docno": str(i), "toks": toks}
-
-    index.toks_indexer(scale=1.0, batch_size=corpus.n + 1).index(documents())
-
-
-def _open_pisa(algorithm: str) -> Callable[[Path, Corpus], Search]:
-    def open_(folder: Path, corpus: Corpus) -> Search:
-        from pyterrier_pisa import PisaIndex, _pisathon
-
-        index = PisaIndex(str(folder / "index"), stemmer="none", stops="none", threads=1)
-        scorer = index.bm25(k1=K1, b=B, threads=1, query_algorithm=algorithm)
-        scorer.reset_retrieval_context()
-
-        def search(query: list[int], k: int) -> Any:
-            # Below the pipeline, whose data frames cost more than the search.
-            names = np.empty(k, dtype=object)
-            n = _pisathon.retrieve(
-                scorer._ctxt,
-                algorithm,
-                [(0, {f"t{t}": float(query.count(t)) for t in query})],
-                k=k,
-                threads=1,
-                query_weighted=1,
-                pretokenised=True,
-                result_qidxs=np.empty(k, dtype=np.int32),
-                result_docnos=names,
-                result_ranks=np.empty(k, dtype=np.int32),
-                result_scores=np.empty(k, dtype=np.float32),
-            )
-            return names[:n]
-
-        return search
-
-    return open_
-
-
-def build_rank(corpus: Corpus, folder: Path) -> None:
-    if corpus.n > RANK_MOST:
-        raise RuntimeError(f"rank_bm25 scores every document in Python: not over {RANK_MOST}")
-    import pickle
-
-    from rank_bm25 import BM25Okapi
-
-    index = BM25Okapi([corpus.document(i) for i in range(corpus.n)], k1=K1, b=B)
-    (folder / "index").mkdir()
-    (folder / "index" / "pickle").write_bytes(pickle.dumps(index))
-
-
-def open_rank(folder: Path, corpus: Corpus) -> Search:
-    import pickle
-
-    index = pickle.loads((folder / "index" / "pickle").read_bytes())
-    return lambda query, k: np.argsort(-index.get_scores(query), kind="stable")[:k]
-
-
-ENGINES: dict[str, tuple[str, Callable[[Corpus, Path], None], Callable[[Path, Corpus], Search]]] = {
-    "gnomon": ("gnomon", build_gnomon, open_gnomon),
-    "bm25s": ("bm25s", *_bm25s_like("bm25s")),
-    "bm25q": ("bm25q", *_bm25s_like("bm25q")),
-    "tantivy": ("tantivy", build_tantivy, open_tantivy),
-    "pisa bmw": ("pyterrier_pisa", build_pisa, _open_pisa("block_max_wand")),
-    "pisa maxscore": ("pyterrier_pisa", build_pisa, _open_pisa("maxscore")),
-    "rank_bm25": ("rank_bm25", build_rank, open_rank),
-}
-
-
-# ---- measuring -----------------------------------------------------------------------------------
+EDITED = 10  # one document of so many is deleted and added again, in
+COMMITS = 20
 
 
 def say(what: str, value: float, unit: str, **more: Any) -> None:
@@ -272,18 +60,58 @@ def size_of(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-def child(engine: str, corpus: str, folder: str) -> None:
-    """Builds one engine; prints seconds and bytes."""
-    data = Corpus.load(Path(corpus))
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    began = time.process_time()
-    ENGINES[engine][1](data, Path(folder))
-    seconds = time.process_time() - began
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    print(json.dumps({"seconds": seconds, "peak_mb": peak / 1024}))
+# ---- building, in a process of its own -----------------------------------------------------------
 
 
-def built(name: str, corpus: Corpus, stored: Path, folder: Path, label: str) -> Search | None:
+def resident(which: str) -> float:
+    """Megabytes that this process holds (VmRSS) or has held at most (VmHWM)."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith(which)).split()[1]) / 1024
+
+
+def watched(work: Callable[[], Any]) -> dict[str, float]:
+    """CPU seconds of a call, and by how much memory rose above what was there before it."""
+    gc.collect()
+    with contextlib.suppress(OSError):  # a system that does not let the peak be taken back
+        Path("/proc/self/clear_refs").write_text("5")
+    before, began = resident("VmRSS"), time.process_time()
+    work()
+    return {"seconds": time.process_time() - began, "peak_mb": resident("VmHWM") - before}
+
+
+def child(engine: str, source: str, folder: str, kind: str) -> None:
+    """Builds one engine from tokens or from texts; prints seconds and bytes."""
+    package, build = ENGINES[engine][:2]
+    __import__(package)
+    if kind == "tokens":
+        data = Corpus.load(Path(source))
+        figures = watched(lambda: build(data, Path(folder)))
+    else:
+        with Path(source).open(encoding="utf-8") as lines:
+            texts = [json.loads(line)["text"] for line in lines]
+        tokenise, index = TEXT_ENGINES[engine]
+        alone = watched(lambda: tokenise(texts))
+        figures = watched(lambda: index(texts))
+        size = sum(len(text.encode()) for text in texts) / 1e6
+        figures |= {"tokenise": size / alone["seconds"], "megabytes": size}
+    print(json.dumps(figures))
+
+
+def in_child(engine: str, source: Path, folder: Path, kind: str, label: str) -> Any:
+    """What child() printed; None, said in a row, when the engine could not be built."""
+    command = [sys.executable, __file__, "--child", engine, str(source), str(folder), kind]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    lines = [line for line in done.stdout.splitlines() if line.startswith('{"seconds"')]
+    if done.returncode == 0 and lines:
+        return json.loads(lines[-1])
+    why = (done.stderr.strip().splitlines() or ["?"])[-1]
+    say(f"{label}: {engine} cannot be built from {kind}", 0, "", why=why[:200])
+    return None
+
+
+def built(
+    name: str, corpus: Corpus, stored: Path, folder: Path, label: str, seconds: dict[str, float]
+) -> Search | None:
     """An engine, built and opened, with its figures said; None when it cannot be had."""
     package = ENGINES[name][0]
     try:
@@ -294,14 +122,10 @@ def built(name: str, corpus: Corpus, stored: Path, folder: Path, label: str) -> 
     if folder.exists():  # another way to search the same index
         return opened(name, corpus, folder, label)
     folder.mkdir()
-    command = [sys.executable, __file__, "--child", name, str(stored), str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    lines = [line for line in done.stdout.splitlines() if line.startswith('{"seconds"')]
-    if done.returncode != 0 or not lines:
-        why = (done.stderr.strip().splitlines() or ["?"])[-1]
-        say(f"{label}: {name} cannot be built", 0, "", why=why[:200])
+    figures = in_child(name, stored, folder, "tokens", label)
+    if figures is None:
         return None
-    figures = json.loads(lines[-1])
+    seconds[name] = figures["seconds"]
     more = {"engine": name, "version": version, "peak_mb": round(figures["peak_mb"], 1)}
     say(f"{label}: {name} builds in", figures["seconds"], "s", **more)
     say(f"{label}: {name} on disk", size_of(folder / "index") / 1e6, "MB", engine=name)
@@ -309,14 +133,38 @@ def built(name: str, corpus: Corpus, stored: Path, folder: Path, label: str) -> 
 
 
 def opened(name: str, corpus: Corpus, folder: Path, label: str) -> Search | None:
-    began = time.perf_counter()
     try:
+        __import__(ENGINES[name][0])  # not a part of loading
+        began = time.perf_counter()
         search = ENGINES[name][2](folder, corpus)
     except Exception as error:
         say(f"{label}: {name} cannot be opened", 0, "", why=str(error)[:200])
         return None
     say(f"{label}: {name} loads in", (time.perf_counter() - began) * 1e3, "ms", engine=name)
     return search
+
+
+def from_texts(label: str, source: Path, work: Path) -> None:
+    """From text to a searchable index, and the part of it that is tokenising, one thread."""
+    seconds = {}
+    for name in TEXT_ENGINES:
+        figures = in_child(name, source, work, "texts", label)
+        if figures is None:
+            continue
+        seconds[name] = figures["seconds"]
+        more = {"engine": name, "megabytes": round(figures["megabytes"], 1)}
+        say(f"{label}: {name} tokenises", figures["tokenise"], "MB/s", **more)
+        more["peak_mb"] = round(figures["peak_mb"], 1)
+        say(f"{label}: {name} from text to index", figures["seconds"], "s", **more)
+    say_ratio(f"{label}: from text to index, bm25s against gnomon", seconds)
+
+
+def say_ratio(what: str, seconds: dict[str, float]) -> None:
+    if "bm25s" in seconds and "gnomon" in seconds:
+        say(what, seconds["bm25s"] / seconds["gnomon"], "times")
+
+
+# ---- searching -----------------------------------------------------------------------------------
 
 
 def check(
@@ -338,14 +186,16 @@ def check(
         "rank_bm25": "rank_bm25-okapi",
     }
     right = dict.fromkeys(searches, 0)
-    for name, search in searches.items():
-        data, formula = (corpus.flat, corpus.offsets), formulas.get(name, "default")
-        index = gnomon.BM25Index.build(data, formula=formula, k1=K1, b=B)
-        for query in some[:50]:
-            truth = index.search(query, 10).scores.sum()
-            ids = np.asarray(search(query, 10), dtype=np.int64)
-            found = index.score_of(query, ids.tolist()).sum()
-            right[name] += bool(found >= truth * (1 - 1e-5))
+    index = gnomon.BM25Index.build((corpus.flat, corpus.offsets), k1=K1, b=B)
+    for formula in sorted({formulas.get(name, "default") for name in searches}):
+        theirs = {n: s for n, s in searches.items() if formulas.get(n, "default") == formula}
+        truths = [index.search(query, 10, formula=formula).scores.sum() for query in some[:50]]
+        scorer = gnomon.BM25Index.build((corpus.flat, corpus.offsets), formula=formula, k1=K1, b=B)
+        for query, truth in zip(some[:50], truths, strict=True):
+            for name, search in theirs.items():
+                ids = np.asarray(search(query, 10), dtype=np.int64)
+                found = scorer.score_of(query, ids.tolist()).sum()
+                right[name] += bool(found >= truth * (1 - 1e-5))
     return {name: count / len(some[:50]) for name, count in right.items()}
 
 
@@ -368,33 +218,6 @@ def race(searches: dict[str, Search], asked: Sequence[list[int]], k: int, rounds
     return best
 
 
-def run(label: str, corpus: Corpus, n_queries: int, rounds: int, skip: set[str]) -> None:
-    work = Path(tempfile.mkdtemp(prefix="gnomon-bm25."))
-    try:
-        stored = work / "corpus.npz"
-        corpus.save(stored)
-        searches: dict[str, Search] = {}
-        for name, (package, _, _) in ENGINES.items():
-            if name in skip or package in skip:
-                continue
-            search = built(name, corpus, stored, work / package, label)
-            if search is not None:
-                searches[name] = search
-        kinds = ("2-8 tokens", "no common words", "15-30 tokens")
-        shares = check(corpus, searches, queries(corpus, kinds[0], 50))
-        for name, share in shares.items():
-            say(f"{label}: {name} finds a right top 10", share, "of queries", engine=name)
-        if shares["gnomon"] != 1.0:
-            raise SystemExit("gnomon's answers are wrong")
-        for kind in kinds:
-            asked = queries(corpus, kind, n_queries)
-            for k in (10, min(1000, corpus.n)):
-                say_race(f"{label}, {kind}, k={k}", race(searches, asked, k, rounds), shares)
-        batches(label, corpus, work / "gnomon", n_queries)
-    finally:
-        shutil.rmtree(work)
-
-
 def say_race(label: str, best: dict[str, Any], shares: dict[str, float]) -> None:
     exact = {n: t for n, t in best.items() if n != "gnomon" and (shares[n] > 0.9 or n == "tantivy")}
     for name, times in best.items():
@@ -410,43 +233,120 @@ def say_race(label: str, best: dict[str, Any], shares: dict[str, float]) -> None
         say(f"{label}: gnomon against the best exact peer", ratio, "times", peer=peer)
 
 
+# ---- gnomon alone --------------------------------------------------------------------------------
+
+
 def batches(label: str, corpus: Corpus, folder: Path, n_queries: int) -> None:
-    """search_many on two threads against one, by the clock."""
+    """search_many on two threads against one, by the clock; and what it costs in CPU time."""
     index = gnomon.BM25Index.load(folder / "index")
-    asked = queries(corpus, "2-8 tokens", n_queries) * 4
-    walls: dict[int, float] = {1: float("inf"), 2: float("inf")}
-    for _ in range(5):
-        for threads in walls:
-            began = time.perf_counter()
-            index.search_many(asked, 10, threads=threads)
-            walls[threads] = min(walls[threads], time.perf_counter() - began)
-    say(f"{label}: two threads against one, in batch", walls[1] / walls[2], "times")
+    for kind in ("2-8 tokens", "15-30 tokens"):
+        asked = queries(corpus, kind, n_queries) * 4
+        walls: dict[int, float] = {1: float("inf"), 2: float("inf")}
+        spent = dict(walls)
+        for _ in range(6):
+            for threads in walls:
+                began, used = time.perf_counter(), time.process_time()
+                index.search_many(asked, 10, threads=threads)
+                walls[threads] = min(walls[threads], time.perf_counter() - began)
+                spent[threads] = min(spent[threads], time.process_time() - used)
+        more = {"cpu_times": round(spent[2] / spent[1], 3)}
+        what = f"{label}, {kind}: two threads against one, in batch"
+        say(what, walls[1] / walls[2], "times", **more)
+
+
+def edits(label: str, corpus: Corpus, folder: Path, n_queries: int, rounds: int) -> None:
+    """Queries after a part of the documents was deleted and added again, in many commits."""
+    path = folder / "edited"
+    shutil.copytree(folder / "index", path)
+    chosen = np.random.default_rng(3).permutation(corpus.n)[: corpus.n // EDITED]
+    began = time.process_time()
+    with gnomon.BM25Index.open(path, mode="w") as writer:
+        for part in np.array_split(chosen, COMMITS):
+            writer.delete(part.tolist())
+            writer.add([corpus.document(i) for i in part.tolist()])
+            writer.commit()
+    say(
+        f"{label}: a commit of {len(chosen) // COMMITS:,} documents deleted and added",
+        (time.process_time() - began) / COMMITS * 1e3,
+        "ms",
+    )
+    before, after = gnomon.BM25Index.load(folder / "index"), gnomon.BM25Index.load(path)
+    kept = np.setdiff1d(np.arange(corpus.n), chosen)
+    order = np.concatenate([kept, chosen])  # as the documents now stand
+    asked = queries(corpus, "2-8 tokens", n_queries)
+    for query in asked[:30]:
+        same = before.score_of(query, order[after.ids.searchsorted(after.search(query, 10).ids)])
+        if after.search(query, 10).scores.tolist() != same.tolist():
+            raise SystemExit("an edited index scores otherwise than one that was not")
+    searches: dict[str, Search] = {
+        "before": lambda query, k: before.search(query, k),
+        "after": lambda query, k: after.search(query, k),
+    }
+    for k in (10, min(1000, corpus.n)):
+        times = {name: float(t.mean()) for name, t in race(searches, asked, k, rounds).items()}
+        what = f"{label}, 2-8 tokens, k={k}: a query after {COMMITS} commits against before"
+        say(what, times["after"] / times["before"], "times", segments=after.n_segments)
+
+
+def run(
+    label: str, corpus: Corpus, n_queries: int, rounds: int, skip: set[str], source: Path | None
+) -> None:
+    work = Path(tempfile.mkdtemp(prefix="gnomon-bm25."))
+    try:
+        stored = work / "corpus.npz"
+        corpus.save(stored)
+        searches: dict[str, Search] = {}
+        seconds: dict[str, float] = {}
+        for name, (package, _, _) in ENGINES.items():
+            if name in skip or package in skip:
+                continue
+            search = built(name, corpus, stored, work / package, label, seconds)
+            if search is not None:
+                searches[name] = search
+        say_ratio(f"{label}: from tokens to index, bm25s against gnomon", seconds)
+        kinds = ("2-8 tokens", "no common words", "15-30 tokens")
+        shares = check(corpus, searches, queries(corpus, kinds[0], 50))
+        for name, share in shares.items():
+            say(f"{label}: {name} finds a right top 10", share, "of queries", engine=name)
+        if shares["gnomon"] != 1.0:
+            raise SystemExit("gnomon's answers are wrong")
+        for kind in kinds:
+            asked = queries(corpus, kind, n_queries)
+            for k in (10, min(1000, corpus.n)):
+                say_race(f"{label}, {kind}, k={k}", race(searches, asked, k, rounds), shares)
+        batches(label, corpus, work / "gnomon", n_queries)
+        edits(label, corpus, work / "gnomon", n_queries, rounds)
+        if source is not None and "texts" not in skip:
+            from_texts(label, source, work)
+    finally:
+        shutil.rmtree(work)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument(
-        "--quick", action="store_true", help="three minutes: 10k and 100k documents"
-    )
+    parser.add_argument("--quick", action="store_true", help="10k and 100k documents, some prose")
     parser.add_argument("--docs", default="10000,100000,1000000")
-    parser.add_argument("--prose", default=os.environ.get("GNOMON_PROSE"))
+    parser.add_argument("--prose", default=os.environ.get("GNOMON_PROSE"), help="'' for none")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--queries", type=int, default=300)
-    parser.add_argument("--skip", default="", help="engines, by name, separated by commas")
-    parser.add_argument("--child", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--skip", default="", help="engines, or texts, separated by commas")
+    parser.add_argument("--child", nargs=4, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.child:
         with contextlib.redirect_stderr(sys.stderr):
             child(*given.child)
         return
+    source, why = (None, "--prose ''") if given.prose == "" else prose_file(given.prose)
     sizes = [10_000, 100_000] if given.quick else [int(n) for n in given.docs.split(",") if n]
     skip = set(filter(None, given.skip.split(",")))
     rounds, asked = (3, 100) if given.quick else (given.rounds, given.queries)
     for n in sizes:
-        run(f"{n:,} short documents", short_documents(n), asked, rounds, skip)
-    if given.prose:
-        corpus, _ = prose(given.prose, 20_000 if given.quick else None)
-        run(f"{corpus.n:,} passages of prose", corpus, asked, rounds, skip)
+        run(f"{n:,} short documents", short_documents(n), asked, rounds, skip, None)
+    if source is None:
+        say("passages of prose: none", 0, "", why=why)
+        return
+    corpus, _ = prose(str(source), 20_000 if given.quick else None)
+    run(f"{corpus.n:,} passages of prose", corpus, asked, rounds, skip, source)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,8 @@ import time
 from collections import Counter
 
 import numpy as np
-from bench_bm25 import K1, B, Corpus, prose, queries, short_documents
+from bm25_engines import K1, B
+from bm25_inputs import Corpus, prose, queries, short_documents
 from gnomon import _core
 
 PATHS = ("plain", "windows", "essential", "blocks", "")

@@ -31,14 +31,34 @@ Bm25Search& own_search(const Kernels& kernels) {
     return *searches.emplace_back(&kernels, std::make_unique<Bm25Search>(kernels)).second;
 }
 
+std::string token_name(std::size_t place, Py_ssize_t i) {
+    return place_name(place == kAlone ? "query" : "queries", place) + "[" + std::to_string(i) + "]";
+}
+
+// A token id: a whole number >= 0; the greatest there is for one beyond 64 bits, which no index holds.
+std::uint64_t id_of(py::handle token, std::size_t place, Py_ssize_t i) {
+    py::object number = py::reinterpret_borrow<py::object>(token);
+    if (!PyLong_CheckExact(token.ptr())) {
+        PyObject* const index = PyBool_Check(token.ptr()) ? nullptr : PyNumber_Index(token.ptr());
+        if (index == nullptr) {
+            PyErr_Clear();
+            throw py::type_error(token_name(place, i) + " must be a whole number, got a " +
+                                 Py_TYPE(token.ptr())->tp_name + "; this index was built from token ids");
+        }
+        number = py::reinterpret_steal<py::object>(index);
+    }
+    int overflow = 0;
+    const long long id = PyLong_AsLongLongAndOverflow(number.ptr(), &overflow);
+    if (overflow < 0 || (overflow == 0 && id < 0))  // beyond 64 bits it is -1
+        throw InvalidInput(token_name(place, i) + " must be at least 0, got " +
+                           (overflow < 0 ? "a number below -2**63" : std::to_string(id)));
+    return overflow > 0 ? UINT64_MAX : static_cast<std::uint64_t>(id);
+}
+
 std::shared_ptr<const Bm25Term> find_term(const Bm25Scorer& scorer, py::handle token, std::size_t place,
                                           Py_ssize_t i) {
     if (!scorer.snapshot().has_vocabulary()) {
-        const unsigned long long id = PyLong_AsUnsignedLongLong(token.ptr());
-        if (PyErr_Occurred() != nullptr) {
-            PyErr_Clear();
-            refuse_token(place == kAlone ? "query" : "queries", place, i, token);
-        }
+        const std::uint64_t id = id_of(token, place, i);
         return id > UINT32_MAX ? nullptr : scorer.find(static_cast<std::uint32_t>(id));
     }
     if (!PyUnicode_Check(token.ptr())) refuse_token(place == kAlone ? "query" : "queries", place, i, token);
@@ -119,6 +139,7 @@ py::tuple search(const Bm25Scorer& scorer, const py::object& tokens, std::size_t
                  bool once, const py::object& filter, std::size_t threads, std::string_view level,
                  std::string_view path) {
     constexpr std::uint64_t kSmall = 20000;
+    const std::size_t workers = threads == 1 ? 1 : thread_count(threads);
     const Bm25Query query = query_of(scorer, tokens, weights, once);
     const Allowed allowed = allowed_of(scorer, filter);
     const Path wanted = path.empty() ? Path::kAuto : path_named(path);
@@ -128,7 +149,7 @@ py::tuple search(const Bm25Scorer& scorer, const py::object& tokens, std::size_t
     std::vector<Hit> hits;
     {
         const py::gil_scoped_release release;
-        hits = own.top_k(scorer, query, k, allowed, wanted, threads == 1 ? 1 : thread_count(threads));
+        hits = own.top_k(scorer, query, k, allowed, wanted, workers);
     }
     return arrays_of(hits);
 }
@@ -149,7 +170,7 @@ py::tuple search_many(const Bm25Scorer& scorer, const py::list& queries, std::si
         const Kernels& kernels = kernels_named(level);
         const std::size_t workers = std::min(thread_count(threads), std::max<std::size_t>(known.size(), 1));
         std::vector<std::unique_ptr<Bm25Search>> searches(workers);
-        for (auto& search : searches) search = std::make_unique<Bm25Search>(kernels);
+        for (auto& search : searches) search = std::make_unique<Bm25Search>(kernels, true);
         parallel_for(workers, known.size(), [&](std::size_t worker, std::size_t q) {
             results[q] = searches[worker]->top_k(scorer, known[q], k, allowed, wanted);
         });

@@ -3,7 +3,9 @@
 //   plain      float64, term at a time in windows of documents: every formula, every weight
 //   windows    float32 screen lists, term at a time in windows; the SIMD compare with the threshold and the
 //              clearing of the accumulators are one pass
-//   blocks     bounds of blocks of 32 documents from byte maxima (rare terms scattered exactly); blocks that
+//   integers   upper bounds of the documents' sums in 16 bits, where very frequent terms are a byte a
+//   document blocks     bounds of blocks of 32 documents from byte maxima (rare terms scattered exactly);
+//   blocks that
 //              can reach the threshold are scored in order of their bound
 //   essential  as windows, but only the terms that can lift a document over the threshold are added up, the
 //              others looked up for documents that need them
@@ -12,6 +14,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "bm25_search.hpp"
@@ -33,15 +36,45 @@ struct Prepared {
     Prepared(const Bm25Scorer& scorer, const Bm25Query& query);
 };
 
+// The screen lists that a thread holds on to. Taking them from the scorer costs a lock and two counters that
+// all threads write to, for each term: with short queries a second thread then brings little. One that
+// answers many queries of one scorer in a row keeps them from query to query, until the scorer has dropped
+// any.
+class HeldScreens {
+  public:
+    explicit HeldScreens(bool keep) : keep_(keep) {}
+    void begin(const Bm25Scorer& scorer);  // a query
+    void end() {
+        if (!keep_) once_.clear();
+    }
+    // Valid until the next begin() or end(). Null as Bm25Scorer::screens has it.
+    const SegmentScreens* of(const Bm25Scorer& scorer, const Bm25Term& term);
+
+  private:
+    bool keep_;
+    std::uint64_t scorer_ = 0;
+    std::uint64_t dropped_ = 0;
+    std::unordered_map<const Bm25Term*, std::shared_ptr<const TermScreens>> kept_;
+    std::vector<std::shared_ptr<const TermScreens>> once_;
+};
+
+// How far below the sum that k documents reach a document may lie and still be one of the best k.
+struct Cut {
+    double relative = 0.0;
+    double slack = 0.0;
+
+    float of(float reached) const;  // 0 where nothing can be said
+};
+
 // The screens of a query's terms, scaled so that no sum exceeds 1. ok is false where only the plain path may
 // answer: a weight that is not positive, impacts out of float32's range, too many terms, no memory.
 struct Screened {
     static constexpr std::size_t kTermsMost = 64;
 
     struct Term {
-        std::shared_ptr<const SegmentScreens> screens;
-        float weight = 0.0F;    // times a posting's impact
-        float greatest = 0.0F;  // weight * greatest impact of any segment, rounded up
+        const SegmentScreens* screens = nullptr;  // held by HeldScreens
+        float weight = 0.0F;                      // times a posting's impact
+        float greatest = 0.0F;                    // weight * greatest impact of any segment, rounded up
         std::uint64_t postings = 0;
     };
     std::vector<Term> terms;
@@ -49,9 +82,9 @@ struct Screened {
     double slack = 0.0;
     bool ok = false;
 
-    Screened(const Bm25Scorer& scorer, const Prepared& query);
+    Screened(const Bm25Scorer& scorer, const Prepared& query, HeldScreens& held);
     // k documents reach the sum `reached`: no document below the returned one can be among the best k.
-    float cut(float reached) const;
+    Cut cut() const { return {2.0 * relative, 2.0 * slack}; }
     // What at least k documents reach, from the lists' best impacts; 0 where it is not known. Only when no
     // filter can take those documents away.
     float start(std::size_t k) const;
@@ -60,7 +93,8 @@ struct Screened {
 // Sums and slots that may be among the best k: all that are not below the cut of the k-th best sum.
 class Candidates {
   public:
-    void reset(const Screened& screened, std::size_t k, float start);
+    // threshold: what a document must reach from the start.
+    void reset(const Cut& cut, std::size_t k, float threshold);
     float threshold() const { return threshold_; }
     void push(float sum, std::uint32_t slot) {
         std::uint32_t bits;
@@ -85,7 +119,7 @@ class Candidates {
 
     std::uint32_t kth_bits();
 
-    const Screened* screened_ = nullptr;
+    Cut cut_;
     std::size_t k_ = 0;
     std::size_t limit_ = 0;
     float threshold_ = 0.0F;
@@ -104,7 +138,11 @@ struct Filter {
     }
 };
 
-struct Bm25Scratch {
+// On lines of cache of its own: a thread's vectors say their sizes here all the time.
+struct alignas(64) Bm25Scratch {
+    explicit Bm25Scratch(bool keep_screens = false) : screens(keep_screens) {}
+
+    HeldScreens screens;
     // plain
     std::vector<double> scores;
     std::vector<std::uint8_t> touched;
@@ -112,6 +150,7 @@ struct Bm25Scratch {
     std::vector<double> values;
     // windows, blocks
     std::vector<float> sums;  // all 0 between two windows
+    std::vector<std::uint16_t> counts16;
     std::vector<float> picked_sums;
     std::vector<std::uint32_t> picked;
     std::vector<std::uint16_t> bounds;
@@ -159,6 +198,15 @@ std::size_t add_screen(const Kernels& kernels, const TermScreen& screen, std::si
 // False, with nothing done, when more than `worth` blocks of the segment would have to be looked at.
 bool blocks_path(const Run& run, const Screened& screened, std::size_t segment, const Filter& filter,
                  Candidates& candidates, std::size_t worth = SIZE_MAX);
+
+// Sums in 16 bits (bm25_integers.cpp), of their own scale: `candidates` has to be reset with its cut and
+// start.
+Cut integer_cut(const Screened& screened);
+float integer_start(const Screened& screened, std::size_t k);
+void integers_path(const Run& run, const Screened& screened, std::size_t segment, const Filter& filter,
+                   std::size_t first, std::size_t last, Candidates& candidates);
+// Whether documents that were not picked are surely not among the best k.
+bool integers_suffice(const Screened& screened, const Candidates& candidates);
 
 void essential_path(const Run& run, const Screened& screened, std::size_t segment, const Filter& filter,
                     Candidates& candidates);

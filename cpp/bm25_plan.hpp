@@ -4,6 +4,8 @@
 #pragma once
 #include <cstddef>
 
+#include "bm25_paths.hpp"
+
 namespace gnomon::plan {
 
 // Under this many documents a float64 pass is done before screens have been looked up.
@@ -16,6 +18,12 @@ constexpr double kPosting = 0.0006;
 constexpr double kCell = 0.0001;
 constexpr double kDocument = 0.00004;
 constexpr double kDocumentLargeK = 0.0001;
+
+// Integers: a very frequent term is a byte a document, a posting of the others costs what it does in windows.
+// Their slack lets more documents through, a part of k that costs look-ups in each term.
+constexpr double kLevel = 0.00004;
+constexpr double kIntegerDocument = 0.00002;
+constexpr double kIntegerSettle = 0.005;
 
 // The plain path beyond the windows: divisions in float64, and accumulators of twice the size.
 constexpr double kPlainPosting = 0.0009;
@@ -51,5 +59,24 @@ constexpr std::size_t kEssentialWindows = 8;
 // together.
 constexpr float kShareFirst = 0.4F;
 constexpr float kShareMost = 0.8F;
+
+// What a query is estimated to cost in a segment: by windows, by integers, and to bound the blocks.
+struct Costs {
+    double windows = 0.0;
+    double integers = 0.0;
+    double bounding = 0.0;
+};
+Costs costs_of(const Bm25Scorer& scorer, const Screened& screened, std::size_t segment, std::size_t k);
+
+// How many candidate blocks of a segment may be scored before `otherwise` is cheaper; 0: do not even bound
+// the blocks.
+std::size_t worth_in_blocks(const Screened& screened, double otherwise, double bounding, std::size_t k);
+
+// Over all segments, against windows.
+bool integers_pay(const Bm25Scorer& scorer, const Screened& screened, std::size_t k);
+
+// Whether float64 sums at once are cheaper than float32 sums and look-ups for k candidates, which is so where
+// k is a good part of the documents.
+bool plain_is_cheaper(const Bm25Scorer& scorer, const Prepared& query, std::size_t k);
 
 }  // namespace gnomon::plan

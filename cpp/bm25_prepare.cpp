@@ -25,7 +25,28 @@ Prepared::Prepared(const Bm25Scorer& scorer, const Bm25Query& query) {
     }
 }
 
-Screened::Screened(const Bm25Scorer& scorer, const Prepared& query) {
+void HeldScreens::begin(const Bm25Scorer& scorer) {
+    once_.clear();
+    if (scorer_ == scorer.number() && dropped_ == scorer.dropped()) return;
+    kept_.clear();
+    scorer_ = scorer.number();
+    dropped_ = scorer.dropped();
+}
+
+const SegmentScreens* HeldScreens::of(const Bm25Scorer& scorer, const Bm25Term& term) {
+    if (!keep_) {
+        once_.push_back(scorer.screens(term));
+        return once_.back() == nullptr ? nullptr : &once_.back()->lists;
+    }
+    std::shared_ptr<const TermScreens>& known = kept_[&term];
+    if (known != nullptr)
+        scorer.touch(*known);
+    else
+        known = scorer.screens(term);
+    return known == nullptr ? nullptr : &known->lists;
+}
+
+Screened::Screened(const Bm25Scorer& scorer, const Prepared& query, HeldScreens& held) {
     if (query.terms.empty() || query.terms.size() > kTermsMost) return;
     std::vector<double> weights(query.terms.size(), 0.0);
     double absent = 0.0;
@@ -37,7 +58,7 @@ Screened::Screened(const Bm25Scorer& scorer, const Prepared& query) {
     double scale = 0.0;
     terms.resize(query.terms.size());
     for (std::size_t t = 0; t < terms.size(); ++t) {
-        terms[t].screens = scorer.screens(*query.terms[t]);
+        terms[t].screens = held.of(scorer, *query.terms[t]);
         if (terms[t].screens == nullptr) return;
         float greatest = 0.0F;
         for (const auto& screen : *terms[t].screens) {
@@ -62,8 +83,8 @@ Screened::Screened(const Bm25Scorer& scorer, const Prepared& query) {
     ok = std::isfinite(slack);
 }
 
-float Screened::cut(float reached) const {
-    const double least = static_cast<double>(reached) * (1.0 - 2.0 * relative) - 2.0 * slack;
+float Cut::of(float reached) const {
+    const double least = static_cast<double>(reached) * (1.0 - relative) - slack;
     if (!(least > 0.0)) return 0.0F;
     return std::nextafter(static_cast<float>(least), 0.0F);
 }
@@ -80,11 +101,11 @@ float Screened::start(std::size_t k) const {
     return reached;
 }
 
-void Candidates::reset(const Screened& screened, std::size_t k, float start) {
-    screened_ = &screened;
+void Candidates::reset(const Cut& cut, std::size_t k, float threshold) {
+    cut_ = cut;
     k_ = k;
     limit_ = k + std::max<std::size_t>(k, 64);
-    threshold_ = screened.cut(start);
+    threshold_ = threshold;
     keys_.clear();
 }
 
@@ -120,7 +141,7 @@ std::uint32_t Candidates::kth_bits() {
 
 void Candidates::shrink() {
     if (keys_.size() < k_) return;
-    raise(screened_->cut(std::bit_cast<float>(kth_bits())));
+    raise(cut_.of(std::bit_cast<float>(kth_bits())));
     const std::uint64_t floor = static_cast<std::uint64_t>(std::bit_cast<std::uint32_t>(threshold_)) << 32;
     std::size_t kept = 0;  // in order: the paths that go by document leave nothing to sort
     for (const std::uint64_t key : keys_) {

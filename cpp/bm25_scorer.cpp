@@ -55,6 +55,11 @@ void check_fields(const Bm25Model& model, std::size_t n_fields) {
     for (const double b : model.field_b) check(b, 0.0, 1.0, "a field's b", "0 and 1");
 }
 
+std::uint64_t next_number() {
+    static std::atomic<std::uint64_t> last{0};
+    return last.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
 }  // namespace
 
 Formula formula_named(std::string_view name) {
@@ -75,6 +80,7 @@ Bm25Scorer::Bm25Scorer(std::shared_ptr<const Bm25Snapshot> snapshot, Bm25Model m
     : snapshot_(std::move(snapshot)),
       model_(std::move(model)),
       screen_cap_(cap),
+      number_(next_number()),
       ready_(snapshot_->segments().size() * snapshot_->n_fields()),
       constants_(ready_.size()) {
     check(model_.k1, 0.0, kMost, "k1", "0 and 1e100");
@@ -183,43 +189,37 @@ const double* Bm25Scorer::constants(std::size_t segment, std::size_t field) cons
     return constants_[place].get();
 }
 
-std::shared_ptr<const SegmentScreens> Bm25Scorer::screens(const Bm25Term& term) const {
-    const std::uint64_t now = clock_.fetch_add(1, std::memory_order_relaxed);
+std::shared_ptr<const TermScreens> Bm25Scorer::screens(const Bm25Term& term) const {
     {
         const std::shared_lock<std::shared_mutex> guard(screens_lock_);
         if (const auto known = screens_.find(&term); known != screens_.end()) {
-            known->second->used.store(now, std::memory_order_relaxed);
-            return known->second->screens;
+            touch(*known->second);
+            return known->second;
         }
     }
     if (term.n_postings * 4 > screen_cap_) return nullptr;
-    auto made = std::make_shared<SegmentScreens>(snapshot_->segments().size());
-    std::size_t bytes = 0;
-    for (std::size_t segment = 0; segment < made->size(); ++segment) {
+    auto made = std::make_shared<TermScreens>();
+    made->lists.resize(snapshot_->segments().size());
+    for (std::size_t segment = 0; segment < made->lists.size(); ++segment) {
         if (!term.ref.by_segment[segment]) continue;
-        (*made)[segment] = make_screen(term, segment);
-        bytes += (*made)[segment]->bytes();
+        made->lists[segment] = make_screen(term, segment);
+        made->bytes += made->lists[segment]->bytes();
     }
-    if (bytes > screen_cap_) return nullptr;
-    auto entry = std::make_unique<Entry>();
-    entry->screens = made;
-    entry->bytes = bytes;
-    entry->used.store(now, std::memory_order_relaxed);
+    if (made->bytes > screen_cap_) return nullptr;
+    made->used.store(made_.fetch_add(1, std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     const std::unique_lock<std::shared_mutex> guard(screens_lock_);
-    if (screens_.count(&term) == 0) {
-        make_room(bytes);
-        used_bytes_.fetch_add(bytes, std::memory_order_relaxed);
-        screens_.emplace(&term, std::move(entry));
-    }
-    return made;
+    if (const auto known = screens_.find(&term); known != screens_.end()) return known->second;
+    make_room(made->bytes);
+    used_bytes_.fetch_add(made->bytes, std::memory_order_relaxed);
+    return screens_.emplace(&term, std::move(made)).first->second;
 }
 
 // Under screens_lock_. Down to half of the cap, so that it is seldom.
 void Bm25Scorer::make_room(std::size_t bytes) const {
     if (used_bytes_.load(std::memory_order_relaxed) + bytes <= screen_cap_) return;
     std::vector<std::pair<std::uint64_t, const Bm25Term*>> by_use;
-    for (const auto& [term, entry] : screens_)
-        by_use.emplace_back(entry->used.load(std::memory_order_relaxed), term);
+    for (const auto& [term, lists] : screens_)
+        by_use.emplace_back(lists->used.load(std::memory_order_relaxed), term);
     std::sort(by_use.begin(), by_use.end());
     for (const auto& [used, term] : by_use) {
         const std::size_t held = used_bytes_.load(std::memory_order_relaxed);
@@ -227,6 +227,7 @@ void Bm25Scorer::make_room(std::size_t bytes) const {
         const auto place = screens_.find(term);
         used_bytes_.fetch_sub(place->second->bytes, std::memory_order_relaxed);
         screens_.erase(place);
+        dropped_.fetch_add(1, std::memory_order_relaxed);
     }
 }
 

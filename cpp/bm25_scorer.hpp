@@ -45,6 +45,13 @@ struct Bm25Term {
 
 using SegmentScreens = std::vector<std::shared_ptr<const TermScreen>>;  // null: the segment lacks the term
 
+// A term's screen lists over all segments, and when they were last wanted.
+struct TermScreens {
+    SegmentScreens lists;
+    std::size_t bytes = 0;
+    mutable std::atomic<std::uint64_t> used{0};
+};
+
 class Bm25Scorer {
   public:
     static constexpr std::size_t kScreenBytes = std::size_t{1} << 30;
@@ -69,16 +76,21 @@ class Bm25Scorer {
     const double* constants(std::size_t segment, std::size_t field = 0) const;
 
     // Null when the term's lists alone would exceed the cap.
-    std::shared_ptr<const SegmentScreens> screens(const Bm25Term& term) const;
+    std::shared_ptr<const TermScreens> screens(const Bm25Term& term) const;
     std::size_t screen_bytes() const { return used_bytes_.load(std::memory_order_relaxed); }
+    // Says that lists are wanted again. Time is the number of lists made so far: only then may others have to
+    // go, and in between many threads read one line of cache and write none.
+    void touch(const TermScreens& screens) const {
+        const std::uint64_t now = made_.load(std::memory_order_relaxed);
+        if (screens.used.load(std::memory_order_relaxed) != now)
+            screens.used.store(now, std::memory_order_relaxed);
+    }
+    // Grows with each list that was dropped for want of room.
+    std::uint64_t dropped() const { return dropped_.load(std::memory_order_relaxed); }
+    // Tells this scorer from every other of the process, dead ones included.
+    std::uint64_t number() const { return number_; }
 
   private:
-    struct Entry {
-        std::shared_ptr<const Bm25Term> term;
-        std::shared_ptr<const SegmentScreens> screens;
-        std::atomic<std::uint64_t> used{0};
-        std::size_t bytes = 0;
-    };
     struct Hash {
         using is_transparent = void;
         std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
@@ -94,13 +106,15 @@ class Bm25Scorer {
     std::shared_ptr<const Bm25Snapshot> snapshot_;
     Bm25Model model_;
     std::size_t screen_cap_;
+    std::uint64_t number_;
 
     mutable std::shared_mutex terms_lock_;
     mutable std::unordered_map<std::string, std::shared_ptr<const Bm25Term>, Hash, std::equal_to<>> tokens_;
     mutable std::unordered_map<std::uint32_t, std::shared_ptr<const Bm25Term>> ids_;
     mutable std::shared_mutex screens_lock_;
-    mutable std::unordered_map<const Bm25Term*, std::unique_ptr<Entry>> screens_;
-    mutable std::atomic<std::uint64_t> clock_{0};
+    mutable std::unordered_map<const Bm25Term*, std::shared_ptr<const TermScreens>> screens_;
+    mutable std::atomic<std::uint64_t> made_{0};
+    mutable std::atomic<std::uint64_t> dropped_{0};
     mutable std::atomic<std::size_t> used_bytes_{0};
 
     mutable std::mutex constants_lock_;

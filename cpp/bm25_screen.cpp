@@ -26,18 +26,21 @@ void find_best(TermScreen& screen) {
         screen.best[i] = best.size() < TermScreen::kRanks[i] ? 0.0F : best[TermScreen::kRanks[i] - 1];
 }
 
+// A byte b stands for b / 255 * greatest, at least the impact: 1.0001 pays for the rounding on the way.
+std::uint8_t level_of(float impact, float greatest) {
+    const float scale = 255.0F / greatest * 1.0001F;
+    return static_cast<std::uint8_t>(std::min(255.0F, std::ceil(impact * scale)));
+}
+
 void find_blocks(TermScreen& screen, std::size_t n_docs) {
     const std::size_t blocks = padded_blocks(n_docs);
     screen.maxima.assign(blocks, 0);
     screen.starts.resize(blocks + 1);
-    // A byte b stands for b / 255 * greatest, at least the impact: 1.0001 pays for the rounding on the way.
-    const float scale = 255.0F / screen.greatest * 1.0001F;
     std::size_t block = 0;
     for (std::size_t i = 0; i < screen.docs.size(); ++i) {
         const std::size_t here = screen.docs[i] / TermScreen::kBlock;
         while (block <= here) screen.starts[block++] = static_cast<std::uint32_t>(i);
-        const float level = std::min(255.0F, std::ceil(screen.impacts[i] * scale));
-        screen.maxima[here] = std::max(screen.maxima[here], static_cast<std::uint8_t>(level));
+        screen.maxima[here] = std::max(screen.maxima[here], level_of(screen.impacts[i], screen.greatest));
     }
     while (block <= blocks) screen.starts[block++] = static_cast<std::uint32_t>(screen.docs.size());
 }
@@ -59,6 +62,11 @@ void finish_screen(TermScreen& screen, std::size_t n_docs) {
     // A block of a rarer term holds so few of its postings that scattering them costs less than its maxima.
     if (screen.docs.size() >= 64 && screen.docs.size() * 4 * TermScreen::kBlock >= n_docs)
         find_blocks(screen, n_docs);
+    if (screen.docs.size() >= 64 && screen.docs.size() * 8 > n_docs) {
+        screen.levels.assign(padded_blocks(n_docs) * TermScreen::kBlock, 0);
+        for (std::size_t i = 0; i < screen.docs.size(); ++i)
+            screen.levels[screen.docs[i]] = level_of(screen.impacts[i], screen.greatest);
+    }
     if (screen.docs.size() >= 64 && screen.docs.size() * 4 > n_docs) {
         screen.row.assign(padded_blocks(n_docs) * TermScreen::kBlock, 0.0F);
         for (std::size_t i = 0; i < screen.docs.size(); ++i) screen.row[screen.docs[i]] = screen.impacts[i];

@@ -11,7 +11,8 @@
 namespace gnomon {
 namespace {
 
-constexpr const char* kPathNames[] = {"auto", "plain", "windows", "blocks", "essential", "direct"};
+constexpr const char* kPathNames[] = {"auto",      "plain",  "windows", "blocks",
+                                      "essential", "direct", "integers"};
 
 Filter filter_of(const Bm25Scorer& scorer, const Allowed& allowed, std::size_t segment) {
     return {scorer.snapshot().segments()[segment].dead.get(),
@@ -30,52 +31,6 @@ std::size_t count_allowed(const Bm25Scorer& scorer, const Allowed& allowed) {
 
 bool filters(const Allowed& allowed) {
     return std::any_of(allowed.begin(), allowed.end(), [](const auto& set) { return set != nullptr; });
-}
-
-// Whether float64 sums at once are cheaper than float32 sums and look-ups for k candidates, which is so where
-// k is a good part of the documents.
-bool plain_is_cheaper(const Bm25Scorer& scorer, const Prepared& query, std::size_t k) {
-    double postings = 0.0;
-    for (const Prepared::Occurrence& occurrence : query.order)
-        postings += static_cast<double>(query.terms[occurrence.term]->n_postings);
-    const double extra = postings * plan::kPlainPosting +
-                         static_cast<double>(scorer.snapshot().n_slots()) * plan::kPlainDocument;
-    return extra < static_cast<double>(k * query.terms.size()) * plan::kSettle;
-}
-
-// How many candidate blocks of a segment may be scored before the windows are cheaper; 0: do not even bound
-// the blocks.
-std::size_t worth_in_blocks(const Bm25Scorer& scorer, const Screened& screened, std::size_t segment,
-                            std::size_t k) {
-    double postings = 0.0;
-    double cells = 0.0;
-    double rare = 0.0;
-    double frequent_terms = 0.0;
-    for (const Screened::Term& term : screened.terms) {
-        const TermScreen* screen = (*term.screens)[segment].get();
-        if (screen == nullptr) continue;
-        if (screen->row.empty())
-            postings += static_cast<double>(screen->docs.size());
-        else
-            cells += static_cast<double>(screen->row.size());
-        if (screen->starts.empty())
-            rare += static_cast<double>(screen->docs.size());
-        else
-            frequent_terms += 1.0;
-    }
-    const auto docs = static_cast<double>(scorer.snapshot().segments()[segment].segment->n_docs());
-    const bool large = k > 100;
-    const double windows = postings * plan::kPosting + cells * plan::kCell +
-                           docs * (large ? plan::kDocumentLargeK : plan::kDocument);
-    const double bounding = plan::kBoundingLeast +
-                            docs / TermScreen::kBlock * (frequent_terms + 2.0) * plan::kBlockTerm +
-                            rare * plan::kRarePosting;
-    const auto terms = static_cast<double>(screened.terms.size());
-    const double scoring = (large ? plan::kLargeK : 1.0) * (plan::kScoring + plan::kScoringTerm * terms);
-    if (screened.terms.size() > plan::kBlocksTermsMost ||
-        bounding * (large ? plan::kInVainLargeK : plan::kInVain) >= windows)
-        return 0;
-    return static_cast<std::size_t>((windows - bounding) / scoring);
 }
 
 void direct_path(const Run& run, const Allowed& allowed, TopK& best) {
@@ -136,14 +91,14 @@ constexpr std::size_t kShare = 8 * kPlainWindow;  // what a thread takes at once
 Path path_named(std::string_view name) {
     for (std::size_t i = 0; i < std::size(kPathNames); ++i)
         if (name == kPathNames[i]) return static_cast<Path>(i);
-    throw InvalidInput("path must be auto, plain, windows, blocks, essential or direct, got '" +
+    throw InvalidInput("path must be auto, plain, windows, blocks, essential, direct or integers, got '" +
                        std::string(name) + "'");
 }
 
 const char* path_name(Path path) { return kPathNames[static_cast<std::size_t>(path)]; }
 
-Bm25Search::Bm25Search(const Kernels& kernels)
-    : kernels_(kernels), scratch_(std::make_unique<Bm25Scratch>()) {}
+Bm25Search::Bm25Search(const Kernels& kernels, bool keep_screens)
+    : kernels_(kernels), scratch_(std::make_unique<Bm25Scratch>(keep_screens)) {}
 Bm25Search::~Bm25Search() = default;
 
 namespace {
@@ -163,67 +118,79 @@ void plain_all(const Run& run, const Allowed& allowed, std::size_t threads, TopK
     for (const TopK& other : bests) best.merge(other);
 }
 
-void windows_all(const Run& run, const Screened& screened, const Allowed& allowed, std::size_t threads,
-                 std::size_t k, float start) {
+using WindowsPath = decltype(windows_path);
+
+void windows_all(WindowsPath* path, const Run& run, const Screened& screened, const Allowed& allowed,
+                 std::size_t threads) {
     Candidates& all = run.scratch.candidates;
     if (threads <= 1) {
         const auto& segments = run.scorer.snapshot().segments();
         for (std::size_t segment = 0; segment < segments.size() && !all.overflown(); ++segment)
-            windows_path(run, screened, segment, filter_of(run.scorer, allowed, segment), 0,
-                         segments[segment].segment->n_docs(), all);
+            path(run, screened, segment, filter_of(run.scorer, allowed, segment), 0,
+                 segments[segment].segment->n_docs(), all);
         return;
     }
     const std::vector<Stretch> parts = stretches(run.scorer, kShare);
     threads = std::min(threads, std::max<std::size_t>(parts.size(), 1));
     std::vector<Bm25Scratch> scratch(threads);
-    for (Bm25Scratch& own : scratch) own.candidates.reset(screened, k, start);
+    for (Bm25Scratch& own : scratch) own.candidates = all;
     parallel_for(threads, parts.size(), [&](std::size_t worker, std::size_t part) {
         const Run own{run.scorer, run.query, run.kernels, scratch[worker]};
         const Stretch& stretch = parts[part];
         if (own.scratch.candidates.overflown()) return;
-        windows_path(own, screened, stretch.segment, filter_of(run.scorer, allowed, stretch.segment),
-                     stretch.first, stretch.last, own.scratch.candidates);
+        path(own, screened, stretch.segment, filter_of(run.scorer, allowed, stretch.segment), stretch.first,
+             stretch.last, own.scratch.candidates);
     });
     for (Bm25Scratch& own : scratch) all.merge(own.candidates);
 }
 
-// Each segment by blocks, or else by windows, of essential terms where few documents are wanted.
-void each_segment(const Run& run, const Screened& screened, const Allowed& allowed, std::size_t k,
-                  Path& path) {
+// Whether the integer path answered: false where so few documents were found that some may have been missed,
+// or too many to be settled.
+bool integers_all(const Run& run, const Screened& screened, const Allowed& allowed, std::size_t threads,
+                  std::size_t k, bool free) {
+    Candidates& candidates = run.scratch.candidates;
+    candidates.reset(integer_cut(screened), k, free ? integer_start(screened, k) : 0.0F);
+    windows_all(integers_path, run, screened, allowed, threads);
+    if (candidates.overflown()) return false;
+    candidates.shrink();
+    return integers_suffice(screened, candidates);
+}
+
+// Each segment by blocks, or else by windows, of essential terms where few documents are wanted. False, with
+// nothing to be had from the candidates, when `integers` are better than that in a segment.
+bool each_segment(const Run& run, const Screened& screened, const Allowed& allowed, std::size_t k,
+                  bool integers, Path& path) {
     Candidates& all = run.scratch.candidates;
     const auto& segments = run.scorer.snapshot().segments();
     for (std::size_t segment = 0; segment < segments.size() && !all.overflown(); ++segment) {
         const Filter filter = filter_of(run.scorer, allowed, segment);
-        const std::size_t worth = worth_in_blocks(run.scorer, screened, segment, k);
-        if (worth != 0 && blocks_path(run, screened, segment, filter, all, worth))
+        const plan::Costs costs = plan::costs_of(run.scorer, screened, segment, k);
+        const double otherwise = integers ? std::min(costs.windows, costs.integers) : costs.windows;
+        const std::size_t worth = plan::worth_in_blocks(screened, otherwise, costs.bounding, k);
+        if (worth != 0 && blocks_path(run, screened, segment, filter, all, worth)) {
             path = Path::kBlocks;
-        else if (k <= 100 && screened.terms.size() > 1 &&
-                 segments[segment].segment->n_docs() >= plan::kEssentialWindows * kScreenWindow) {
+        } else if (integers) {
+            return false;
+        } else if (k <= 100 && screened.terms.size() > 1 &&
+                   segments[segment].segment->n_docs() >= plan::kEssentialWindows * kScreenWindow) {
             essential_path(run, screened, segment, filter, all);
             if (path == Path::kWindows) path = Path::kEssential;
-        } else
+        } else {
             windows_path(run, screened, segment, filter, 0, segments[segment].segment->n_docs(), all);
+        }
     }
+    return true;
 }
 
-// Whether a screened path answered.
-bool screened_paths(const Run& run, const Allowed& allowed, std::size_t k, Path& path, std::size_t threads,
-                    TopK& best) {
-    const Screened screened(run.scorer, run.query);
-    if (!screened.ok) return false;
+// The candidates by the path that is asked for, or for kAuto by the planner's; false when they grew beyond
+// what settling is worth. `path` becomes the one that was taken.
+bool find_candidates(const Run& run, const Screened& screened, const Allowed& allowed, std::size_t k,
+                     Path& path, std::size_t threads) {
     const bool free = !filters(allowed);
     const float start = free ? screened.start(k) : 0.0F;
     Candidates& candidates = run.scratch.candidates;
-    candidates.reset(screened, k, start);
-    if (path == Path::kWindows || path == Path::kAuto) {
-        // Blocks pay where the best documents are known to be few, and for one thread.
-        const bool blocks = path == Path::kAuto && start > 0.0F && threads <= 1;
-        path = Path::kWindows;
-        if (blocks)
-            each_segment(run, screened, allowed, k, path);
-        else
-            windows_all(run, screened, allowed, threads, k, start);
-    } else {
+    candidates.reset(screened.cut(), k, screened.cut().of(start));
+    if (path == Path::kBlocks || path == Path::kEssential) {
         const std::size_t n_segments = run.scorer.snapshot().segments().size();
         for (std::size_t segment = 0; segment < n_segments && !candidates.overflown(); ++segment) {
             const Filter filter = filter_of(run.scorer, allowed, segment);
@@ -232,8 +199,28 @@ bool screened_paths(const Run& run, const Allowed& allowed, std::size_t k, Path&
             else
                 essential_path(run, screened, segment, filter, candidates);
         }
+        return !candidates.overflown();
     }
-    if (candidates.overflown()) return false;
+    const bool planned = path == Path::kAuto;
+    const bool integers = planned ? plan::integers_pay(run.scorer, screened, k) : path == Path::kIntegers;
+    path = Path::kWindows;
+    // Blocks pay where the best documents are known to be few, and for one thread.
+    if (planned && start > 0.0F && threads <= 1 && each_segment(run, screened, allowed, k, integers, path))
+        return !candidates.overflown();
+    path = Path::kIntegers;
+    if (integers && integers_all(run, screened, allowed, threads, k, free)) return true;
+    path = Path::kWindows;
+    candidates.reset(screened.cut(), k, screened.cut().of(start));
+    windows_all(windows_path, run, screened, allowed, threads);
+    return !candidates.overflown();
+}
+
+// Whether a screened path answered.
+bool screened_paths(const Run& run, const Allowed& allowed, std::size_t k, Path& path, std::size_t threads,
+                    TopK& best) {
+    run.scratch.screens.begin(run.scorer);
+    const Screened screened(run.scorer, run.query, run.scratch.screens);
+    if (!screened.ok || !find_candidates(run, screened, allowed, k, path, threads)) return false;
     settle_candidates(run, screened, best);
     return true;
 }
@@ -257,7 +244,7 @@ std::vector<Hit> Bm25Search::top_k(const Bm25Scorer& scorer, const Bm25Query& qu
             path = Path::kDirect;
     }
     if (path == Path::kAuto &&
-        (scorer.snapshot().n_slots() <= plan::kTiny || plain_is_cheaper(scorer, prepared, k)))
+        (scorer.snapshot().n_slots() <= plan::kTiny || plan::plain_is_cheaper(scorer, prepared, k)))
         path = Path::kPlain;
     if (path == Path::kDirect) {
         direct_path(run, allowed, best);
@@ -265,6 +252,7 @@ std::vector<Hit> Bm25Search::top_k(const Bm25Scorer& scorer, const Bm25Query& qu
         path = Path::kPlain;
         plain_all(run, allowed, threads, best, k);
     }
+    scratch_->screens.end();
     used_ = path;
     return best.take();
 }

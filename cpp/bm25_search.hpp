@@ -22,7 +22,7 @@ using Bm25Query = std::vector<QueryTerm>;
 // Documents that may be answered, by segment; null: all of that segment. An empty vector: all.
 using Allowed = std::vector<std::shared_ptr<const DocSet>>;
 
-enum class Path : std::uint8_t { kAuto, kPlain, kWindows, kBlocks, kEssential, kDirect };
+enum class Path : std::uint8_t { kAuto, kPlain, kWindows, kBlocks, kEssential, kDirect, kIntegers };
 
 // Throws InvalidInput.
 Path path_named(std::string_view name);
@@ -30,9 +30,10 @@ const char* path_name(Path path);
 
 struct Bm25Scratch;  // what a thread reuses between its queries
 
-class Bm25Search {
+class alignas(64) Bm25Search {
   public:
-    explicit Bm25Search(const Kernels& kernels);
+    // keep_screens: for many queries of one scorer in a row; it keeps their screen lists alive.
+    explicit Bm25Search(const Kernels& kernels, bool keep_screens = false);
     ~Bm25Search();
     Bm25Search(const Bm25Search&) = delete;
     Bm25Search& operator=(const Bm25Search&) = delete;

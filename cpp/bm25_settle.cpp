@@ -77,14 +77,6 @@ void find_frequencies(const Run& run, const Screened* screened, std::size_t segm
     }
 }
 
-// The default formula without a branch: a term that is absent adds 0 * ... / norm = 0, which changes no bit.
-// Only for k1 > 0, where every norm of a document that has tokens is positive.
-static void add_default(const double* tfs, std::span<const double> norms, double idf, double k1_plus_1,
-                        double* scores) {
-    for (std::size_t i = 0; i < norms.size(); ++i)
-        scores[i] = scores[i] + bm25::weight(idf, tfs[i], k1_plus_1, norms[i]);
-}
-
 void settle(const Run& run, const Screened* screened, std::size_t segment,
             std::span<const std::uint32_t> docs, TopK& best) {
     const Bm25Model& model = run.scorer.model();
@@ -102,7 +94,9 @@ void settle(const Run& run, const Screened* screened, std::size_t segment,
     for (const Prepared::Occurrence& term : run.query.order) {
         const double* const tfs = scratch.frequencies.data() + term.term * docs.size();
         if (screened != nullptr && model.formula == bm25::Formula::kDefault && model.k1 > 0.0) {
-            add_default(tfs, norms, term.idf, model.k1 + 1.0, scores);
+            // Without a branch: a term that is absent adds 0 * ... / norm = 0. Only for k1 > 0, where every
+            // norm of a document that has tokens is positive.
+            run.kernels.bm25_settle(tfs, norms.data(), docs.size(), term.idf, model.k1 + 1.0, scores);
             continue;
         }
         for (std::size_t i = 0; i < docs.size(); ++i) {

@@ -18,9 +18,6 @@
 
 #include "analyze.hpp"
 #include "bm25.hpp"
-#include "bm25_builder.hpp"
-#include "bm25_index.hpp"
-#include "bm25_search.hpp"
 #include "cpu.hpp"
 #include "crc32c.hpp"
 #include "dense_index.hpp"
@@ -52,42 +49,6 @@ bool throws(const Fn& fn) {
         return true;
     }
     return false;
-}
-
-// The same numbers on every machine: the standard distributions are not.
-class Random {
-  public:
-    std::uint32_t below(std::uint32_t bound) {
-        state_ = state_ * 6364136223846793005u + 1442695040888963407u;
-        return static_cast<std::uint32_t>((state_ >> 33) % bound);
-    }
-    // Ties, both zeros, subnormals and both ends of the range are common, as they are in nobody's random
-    // vectors.
-    float value() {
-        static constexpr float kEdges[] = {0.0f,    -0.0f,           1.0f,  -1.0f, 1e-45f,
-                                           -3e-42f, 1.17549435e-38f, 3e38f, -3e38f};
-        if (below(4) == 0) return kEdges[below(std::size(kEdges))];
-        return (static_cast<float>(below(1u << 24)) - 8388608.0f) / 8388608.0f;
-    }
-
-  private:
-    std::uint64_t state_ = 20240229;
-};
-
-bool same_bits(const double* a, const double* b, std::size_t n) {
-    return n == 0 || std::memcmp(a, b, n * sizeof(double)) == 0;
-}
-
-bool same_hits(const std::vector<Hit>& a, const std::vector<Hit>& b) {
-    return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Hit& x, const Hit& y) {
-        return x.position == y.position && same_bits(&x.score, &y.score, 1);
-    });
-}
-
-std::vector<Hit> first_k(std::vector<Hit> hits, std::size_t k) {
-    std::sort(hits.begin(), hits.end(), better);
-    hits.resize(std::min(k, hits.size()));
-    return hits;
 }
 
 enum class Term { product, squared_difference };
@@ -166,116 +127,6 @@ void check_dense_kernels(const Kernels& kernels) {
     check(std::string(kernels.level) + ": dense_square", square);
 }
 
-void check_bm25_kernels(const Kernels& kernels) {
-    Random random;
-    bool add = true, select = true;
-    for (std::size_t n = 0; n <= 130; ++n) {
-        const std::uint32_t base = n % 2 == 0 ? 0 : 3'000'000'000u;
-        const std::size_t width = 3 * n + 1;
-        std::vector<double> norms(width), got(width, -0.0), want(width, -0.0);
-        for (double& norm : norms) norm = 0.3 + static_cast<double>(random.below(1000)) / 256.0;
-        std::vector<std::uint32_t> docs(n + 1), out(width), expected;
-        std::vector<std::uint8_t> tfs(n + 1);
-        for (int term = 0; term < 3; ++term) {
-            for (std::size_t i = 0; i < n; ++i) {
-                docs[i + 1] = base + static_cast<std::uint32_t>(3 * i) + random.below(3);
-                tfs[i + 1] = static_cast<std::uint8_t>(random.below(20) == 0 ? 255 : 1 + random.below(9));
-            }
-            kernels.bm25_add(docs.data() + 1, tfs.data() + 1, n, base, norms.data(), 1.7, 2.2, got.data());
-            for (std::size_t i = 1; i <= n; ++i)
-                want[docs[i] - base] +=
-                    bm25::weight(1.7, static_cast<double>(tfs[i]), 2.2, norms[docs[i] - base]);
-        }
-        add = add && same_bits(got.data(), want.data(), width);
-        for (const double threshold : {-std::numeric_limits<double>::infinity(), 0.0, want[n], 1e9}) {
-            expected.clear();
-            for (std::size_t i = 0; i < width; ++i)
-                if (!(want[i] == 0.0 && std::signbit(want[i])) && want[i] >= threshold)
-                    expected.push_back(static_cast<std::uint32_t>(i));
-            const std::size_t count = kernels.bm25_select(want.data(), width, threshold, out.data());
-            select = select && std::equal(expected.begin(), expected.end(), out.begin(),
-                                          out.begin() + static_cast<std::ptrdiff_t>(count));
-        }
-    }
-    check(std::string(kernels.level) + ": bm25_add, 0..130 postings, misaligned, 32-bit range", add);
-    check(std::string(kernels.level) + ": bm25_select", select);
-}
-
-// Blocks of none to 32 postings, the last one at the end of the list.
-bool finds_frequencies(const Kernels& kernels, Random& random) {
-    bool same = true;
-    for (std::uint32_t density = 1; density <= 8; ++density) {
-        constexpr std::uint32_t kBlocks = 9;
-        std::vector<std::uint32_t> list, docs, starts;
-        std::vector<std::uint8_t> tfs;
-        std::vector<double> want, got;
-        for (std::uint32_t doc = 0; doc < kBlocks * 32; ++doc) {
-            if (doc % 32 == 0) starts.push_back(static_cast<std::uint32_t>(list.size()));
-            const bool held = random.below(8) < density;
-            if (held) {
-                list.push_back(doc);
-                tfs.push_back(static_cast<std::uint8_t>(1 + random.below(255)));
-            }
-            if (random.below(3) == 0) continue;
-            docs.push_back(doc);
-            want.push_back(held ? static_cast<double>(tfs.back()) : 0.0);
-        }
-        starts.push_back(static_cast<std::uint32_t>(list.size()));
-        list.shrink_to_fit();
-        got.assign(docs.size(), 0.0);
-        kernels.bm25_find(list.data(), starts.data(), tfs.data(), docs.data(), docs.size(), got.data());
-        same = same && got == want;
-    }
-    return same;
-}
-
-void check_bm25_screens(const Kernels& kernels) {
-    const Kernels& scalar = kernels_named("scalar");
-    Random random;
-    bool row = true, pick = true, bound = true, blocks = true;
-    for (std::size_t n = 64; n <= 448; n += 64) {
-        std::vector<float> rows(n), sums(n), other(n), got_sums(n), want_sums(n);
-        std::vector<std::uint8_t> maxima(n);
-        std::vector<std::uint16_t> bounds(n), want_bounds(n);
-        std::vector<std::uint32_t> got(n), want(n);
-        for (std::size_t i = 0; i < n; ++i) {
-            rows[i] = static_cast<float>(random.below(1000)) / 512.0F;
-            sums[i] = other[i] = random.below(3) == 0 ? 0.0F : static_cast<float>(random.below(1000));
-            maxima[i] = static_cast<std::uint8_t>(random.below(256));
-        }
-        kernels.bm25_row(rows.data(), n, 0.7F, sums.data());
-        scalar.bm25_row(rows.data(), n, 0.7F, other.data());
-        row = row && sums == other;
-        for (const float threshold : {0.0F, 1.0F, other[n / 2], 1e9F}) {
-            std::vector<float> a = other, b = other;
-            const std::size_t count = kernels.bm25_pick(a.data(), n, threshold, got.data(), got_sums.data());
-            pick = pick && count == scalar.bm25_pick(b.data(), n, threshold, want.data(), want_sums.data()) &&
-                   std::equal(got.begin(), got.begin() + static_cast<std::ptrdiff_t>(count), want.begin()) &&
-                   std::equal(got_sums.begin(), got_sums.begin() + static_cast<std::ptrdiff_t>(count),
-                              want_sums.begin()) &&
-                   a == std::vector<float>(n, 0.0F);
-        }
-        for (const std::uint16_t weight : {std::uint16_t{0}, std::uint16_t{777}, std::uint16_t{60235}}) {
-            for (const bool add : {false, true}) {
-                kernels.bm25_bound(maxima.data(), n, weight, add, bounds.data());
-                scalar.bm25_bound(maxima.data(), n, weight, add, want_bounds.data());
-                bound = bound && bounds == want_bounds;
-            }
-            for (const std::uint16_t least : {std::uint16_t{1}, want_bounds[3], std::uint16_t{65535}}) {
-                const std::size_t count = kernels.bm25_blocks(bounds.data(), n, least, got.data());
-                blocks =
-                    blocks && count == scalar.bm25_blocks(bounds.data(), n, least, want.data()) &&
-                    std::equal(got.begin(), got.begin() + static_cast<std::ptrdiff_t>(count), want.begin());
-            }
-        }
-    }
-    check(std::string(kernels.level) + ": bm25_row", row);
-    check(std::string(kernels.level) + ": bm25_find", finds_frequencies(kernels, random));
-    check(std::string(kernels.level) + ": bm25_pick", pick);
-    check(std::string(kernels.level) + ": bm25_bound", bound);
-    check(std::string(kernels.level) + ": bm25_blocks", blocks);
-}
-
 std::vector<std::int64_t> plain_mmr(const std::vector<double>& relevance,
                                     const std::vector<double>& similarity, std::size_t limit,
                                     double diversity) {
@@ -316,95 +167,6 @@ void check_mmr(const Kernels& kernels) {
         }
     }
     check(std::string(kernels.level) + ": mmr equals the greedy loop, ties included", holds);
-}
-
-using Documents = std::vector<std::vector<std::uint32_t>>;
-
-// More documents than one window of the search holds.
-Documents some_documents() {
-    Random random;
-    Documents documents(40'000);
-    for (auto& document : documents) {
-        document.resize(random.below(8));
-        for (std::uint32_t& term : document)
-            term = random.below(1 + random.below(300));  // low ids are frequent
-    }
-    return documents;
-}
-
-std::vector<Hit> plain_bm25(const Documents& documents, const std::vector<std::uint32_t>& query) {
-    std::uint64_t tokens = 0;
-    for (const auto& document : documents) tokens += document.size();
-    const double avgdl = bm25::average_length(tokens, documents.size());
-    const bm25::Params params;
-    std::vector<double> scores(documents.size(), 0.0);
-    std::vector<char> found(documents.size(), 0);
-    for (const std::uint32_t term : query) {
-        std::vector<std::size_t> tfs(documents.size());
-        for (std::size_t i = 0; i < documents.size(); ++i)
-            tfs[i] = static_cast<std::size_t>(std::count(documents[i].begin(), documents[i].end(), term));
-        const auto df =
-            static_cast<std::uint64_t>(std::count_if(tfs.begin(), tfs.end(), [](auto tf) { return tf > 0; }));
-        const double idf = bm25::idf(documents.size(), df);
-        for (std::size_t i = 0; i < documents.size(); ++i) {
-            if (tfs[i] == 0) continue;
-            const double tf = static_cast<double>(tfs[i]), dl = static_cast<double>(documents[i].size());
-            const double norm = tf + params.k1 * (1.0 - params.b + params.b * dl / avgdl);
-            scores[i] += idf * tf * (params.k1 + 1.0) / norm;
-            found[i] = 1;
-        }
-    }
-    std::vector<Hit> hits;
-    for (std::size_t i = 0; i < documents.size(); ++i)
-        if (found[i] != 0) hits.push_back({scores[i], static_cast<std::uint32_t>(i)});
-    return hits;
-}
-
-void check_bm25_index(const std::string& folder) {
-    const Documents documents = some_documents();
-    Bm25Builder builder(false);
-    for (const auto& document : documents) {
-        for (const std::uint32_t term : document) builder.add_term(term);
-        builder.end_document();
-    }
-    const auto built = builder.finish();
-    const std::string path = folder + "/postings.gno";
-    {
-        ContainerWriter writer(path);
-        built->write(writer);
-        writer.finish();
-    }
-    const auto opened = Bm25Index::open(Container::open(path));
-    opened->verify();
-    const std::vector<std::vector<std::uint32_t>> queries = {{0}, {299}, {5, 5, 0}, {250, 3, 17, 3, 120}, {}};
-    const Bm25Scorer in_memory(Bm25Snapshot::of({SegmentView{built, nullptr}}), {});
-    const Bm25Scorer in_file(Bm25Snapshot::of({SegmentView{opened, nullptr}}), {});
-    for (const std::string& level : usable_levels()) {
-        bool search = true, all = true, reopened = true;
-        Bm25Search searcher(kernels_named(level));
-        for (const auto& query : queries) {
-            const std::vector<Hit> hits = plain_bm25(documents, query);
-            Bm25Query terms, file_terms;
-            for (const std::uint32_t term : query) {
-                terms.push_back({in_memory.find(term)});
-                file_terms.push_back({in_file.find(term)});
-            }
-            for (const std::size_t k : {1, 10, 1000, 50'000}) {
-                const auto want = first_k(hits, k);
-                for (const Path path : {Path::kAuto, Path::kPlain, Path::kWindows, Path::kBlocks,
-                                        Path::kEssential, Path::kDirect})
-                    search = search && same_hits(searcher.top_k(in_memory, terms, k, {}, path), want);
-                reopened = reopened && same_hits(searcher.top_k(in_file, file_terms, k), want);
-            }
-            std::vector<double> scores(documents.size()), want(documents.size(), 0.0);
-            bm25_score_all(in_memory, terms, kernels_named(level), scores.data());
-            for (const Hit& hit : hits) want[hit.position] = hit.score;
-            all = all && same_bits(scores.data(), want.data(), want.size());
-        }
-        check(level + ": every path of bm25 search over 40,000 documents equals the plain loop", search);
-        check(level + ": bm25 scores of all documents", all);
-        check(level + ": bm25 search in the file opened again", reopened);
-    }
 }
 
 void check_damage(const std::string& folder) {
@@ -558,13 +320,14 @@ int run(const std::string& folder) {
     for (const std::string& level : usable_levels()) {
         const Kernels& kernels = kernels_named(level);
         check_dense_kernels(kernels);
-        check_bm25_kernels(kernels);
-        check_bm25_screens(kernels);
+        check_bm25_kernels(kernels, check);
         check_mmr(kernels);
         check_dense(kernels);
         check_dense_screen(kernels, check);
     }
-    check_bm25_index(folder);
+    check_bm25_index(folder, check);
+    check_bm25_offsets(check);
+    check_bm25_threads(check);
     std::printf("selfcheck: %d checks, %d failed\n", checks, failures);
     return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

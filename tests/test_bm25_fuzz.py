@@ -1,10 +1,14 @@
 """Files with right checksums and arbitrary content: CorruptIndex or an answer, never a crash.
 
-Meant for a build with sanitizers, where a read outside an array ends the process.
+Meant for a build with sanitizers, where a read outside an array ends the process. GNOMON_FLIPS sets
+how many bytes of each file are damaged one at a time; "all" damages every one.
 """
 
 from __future__ import annotations
 
+import contextlib
+import datetime
+import os
 import random
 import shutil
 from pathlib import Path
@@ -13,24 +17,49 @@ from typing import Any
 import gnomon
 import numpy as np
 import pytest
+from gnomon.bm25_query import Fuzzy, Match, Near, Or, Phrase, Prefix
 from hypothesis import given
 from hypothesis import strategies as st
 from test_hostile_index import forge, manifest_of, seal
 
+FLIPS = os.environ.get("GNOMON_FLIPS", "8")
+CONDITIONS: tuple[dict[str, Any], ...] = (
+    {"year": {"$gte": 3}},
+    {"weight": {"$lt": 1.0}},
+    {"scope": {"$in": ["x", "z"]}},
+    {"day": {"$gt": "2024-02-03"}},
+)
 EDGES = (0, 1, 2, 7, 63, 64, 255, 256, 2**31, 2**32 - 1, 2**32, 2**63, 2**64 - 1)
 
 
 @pytest.fixture(scope="module")
 def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two segments with deletions, texts, two fields, and a term of more than 255 occurrences."""
+    """Everything that an index may have, and a term of more than 255 occurrences.
+
+    Two segments with deletions, texts, two fields with positions, columns of each kind.
+    """
     path = tmp_path_factory.mktemp("fuzz") / "index"
+    columns = {
+        "year": list(range(10)),
+        "weight": [i / 4 for i in range(10)],
+        "scope": [["x", "y"], "x", None, *["z"] * 7],
+        "day": [datetime.date(2024, 2, 1 + i) for i in range(10)],
+    }
     documents = [{"title": f"red {i}", "body": "apple pie " * i} for i in range(9)]
     documents.append({"title": "red", "body": "red " * 300})
     ids = [f"d{i}" for i in range(10)]
-    index = gnomon.BM25Index.build(documents, ids, fields=["title", "body"], store_text=True)
+    index = gnomon.BM25Index.build(
+        documents,
+        ids,
+        fields=["title", "body"],
+        store_text=True,
+        positions=True,
+        columns=columns,
+    )
     index.save(path)
     with gnomon.BM25Index.open(path, mode="w") as writer:
-        writer.add([{"title": "green pear"}, {"body": "red apple"}], ["x", "y"])
+        more = [{"year": 2, "scope": "x"}, {"weight": 0.5, "day": datetime.date(2025, 1, 1)}]
+        writer.add([{"title": "green pear"}, {"body": "red apple"}], ["x", "y"], columns=more)
         writer.delete(["d3", "d4"])
     assert writer.n_segments == 2
     return path
@@ -42,9 +71,13 @@ def use(path: Path) -> None:
     for query in ("red", "apple pie red", "pear zzz"):
         index.search(query, 5)
         index.scores(query)
+    for condition in CONDITIONS:
+        index.search(Phrase("apple pie", slop=2), 5, filter=condition)
+    index.count(Or(Prefix("p"), Fuzzy("aple", 1), Near(["apple", "red"], 4)))
     index.term_stats("red")
     for id in [*index.ids[:2], *index.ids[-1:]]:
         index.text(id)
+        index.match_positions(Match("red apple"), id)
     index.verify()
 
 
@@ -122,6 +155,26 @@ def test_damaged_bytes_without_new_checksums(original: Path, tmp_path: Path) -> 
         file.write_bytes(damaged if rng.random() < 0.8 else damaged[: rng.randrange(len(damaged))])
         with pytest.raises(gnomon.CorruptIndex):
             _verify(tmp_path / "index")
+        file.write_bytes(whole)
+    _verify(tmp_path / "index")
+
+
+def test_one_damaged_byte_is_found(original: Path, tmp_path: Path) -> None:
+    """By verify() always; by what is read before that as CorruptIndex, if at all."""
+    rng = random.Random(2)
+    shutil.copytree(original, tmp_path / "index")
+    for file in sorted((tmp_path / "index").iterdir()):
+        whole = file.read_bytes()
+        every = range(len(whole))
+        places = every if FLIPS == "all" else sorted(rng.choices(every, k=int(FLIPS)))
+        for place in places:
+            damaged = bytearray(whole)
+            damaged[place] ^= 1 << rng.randrange(8)
+            file.write_bytes(damaged)
+            with contextlib.suppress(gnomon.CorruptIndex):
+                use(tmp_path / "index")
+            with pytest.raises(gnomon.CorruptIndex):
+                _verify(tmp_path / "index")
         file.write_bytes(whole)
     _verify(tmp_path / "index")
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import gnomon
+import numpy as np
 import pytest
 from gnomon import BM25Index
 from gnomon.bm25_query import And, AnyOf, Fuzzy, Not, Or, Phrase, Prefix, Query, Term
@@ -71,6 +72,44 @@ def test_a_query_of_another_kind_is_named(query: Any, message: str) -> None:
     for ask in (index.search, index.scores, lambda query: index.explain(query, 0)):
         with pytest.raises(TypeError, match=message):
             ask(query)
+
+
+@pytest.mark.parametrize(
+    ("query", "error", "message"),
+    [
+        ([1, "2"], TypeError, r"query\[1\] must be a whole number, got a str"),
+        ([True], TypeError, r"query\[0\] must be a whole number, got a bool"),
+        ([1.0], TypeError, r"query\[0\] must be a whole number, got a float"),
+        ([0, -1], ValueError, r"query\[1\] must be at least 0, got -1"),
+        ([-(2**70)], ValueError, r"query\[0\] must be at least 0, got a number below"),
+    ],
+)
+def test_a_token_id_is_a_whole_number(query: Any, error: type[Exception], message: str) -> None:
+    index = BM25Index.build([[0, 1], [1]])
+    with pytest.raises(error, match=message):
+        index.search(query)
+    with pytest.raises(error, match=message.replace("query", r"queries\[1\]", 1)):
+        index.search_many([[0], query])
+
+
+def test_token_ids_of_any_integer_type() -> None:
+    index = BM25Index.build([[0, 1], [1]])
+    expected = index.search([1]).ids.tolist()
+    for query in ([np.int64(1)], np.array([1], dtype=np.uint8), (1,), iter([1])):
+        assert index.search(query).ids.tolist() == expected
+    assert index.search([2**70, 2**40]).ids.tolist() == []  # in no index
+
+
+@pytest.mark.parametrize("size", [3, 30_000])
+def test_threads_are_checked_whatever_the_index(size: int) -> None:
+    index = BM25Index.build([[0, 1]] * size)
+    for ask in (index.search, lambda query, **given: index.search_many([query], **given)):
+        with pytest.raises(ValueError, match="threads must be at most 1024, got 1000000000"):
+            ask([0], threads=10**9)
+        with pytest.raises(TypeError, match="threads must be a whole number, got a bool"):
+            ask([0], threads=True)
+        with pytest.raises(ValueError, match="threads must be at least 1, got 0"):
+            ask([0], threads=0)
 
 
 def test_a_tiny_weight_is_not_shown_as_zero() -> None:

@@ -18,11 +18,12 @@ import numpy as np
 import pytest
 import strategies
 from gnomon import _core
+from gnomon.bm25_query import Or, Prefix
 from gnomon.reference import bm25_formulas as reference
 from hypothesis import given
 from hypothesis import strategies as st
 
-PATHS = ("plain", "windows", "blocks", "essential", "direct", "auto")
+PATHS = ("plain", "windows", "integers", "blocks", "essential", "direct", "auto")
 WORDS = [f"w{i}" for i in range(40)]
 Hits = list[tuple[int, float]]
 
@@ -185,17 +186,19 @@ def test_paths_are_taken() -> None:
     builder = _core.Bm25Builder(with_vocabulary=False)
     builder.add_ids(ids, np.arange(0, 1_200_001, 4, dtype=np.int64))
     scorer = _core.Bm25Scorer(_core.Bm25Snapshot([(builder.finish(), None)]))
-    for path in ("plain", "windows", "blocks", "essential", "direct"):
+    for path in ("plain", "windows", "integers", "blocks", "essential", "direct"):
         assert scorer.plan([0, 5], 10, path=path) == path
     few = [words_of(np.arange(300_000) == 7)]
-    assert scorer.plan([0, 2000], 10) == "blocks"
-    assert scorer.plan([0, 1, 2], 10) == "essential"
-    assert scorer.plan([0, 1], 1000) == "windows"
+    many = list(range(100, 130))
+    assert scorer.plan([0, 1, 2], 10) == "integers"
+    assert scorer.plan([1, 2, 3, 4, 2000], 10, [1.0, 1.0, 1.0, 1.0, 10.0]) == "blocks"
+    assert scorer.plan(many, 100) == "essential"
+    assert scorer.plan(many, 1000) == "windows"
     assert scorer.plan([0, 1], 10, None, few) == "direct"
     assert scorer.plan([0, 1], 10, [1.0, -1.0]) == "plain"
     one = scorer.search([0, 1, 9], 100)
     for threads in (2, 7):
-        for path in ("plain", "windows", "auto"):
+        for path in ("plain", "windows", "integers", "auto"):
             answer = scorer.search([0, 1, 9], 100, threads=threads, path=path)
             assert hits_of(answer) == hits_of(one)
 
@@ -237,6 +240,21 @@ def test_screen_lists_stay_under_their_cap() -> None:
     none = _core.Bm25Scorer(snapshot, screen_bytes=0)
     assert none.plan(["w1"], 5) == "plain"
     assert hits_of(none.search(["w1"], 5)) == hits_of(free.search(["w1"], 5))
+
+
+def test_the_memory_of_screen_lists_is_the_users_to_set() -> None:
+    rng = np.random.default_rng(2)
+    index = gnomon.BM25Index.build([rng.integers(0, 40, size=20).tolist() for _ in range(2000)])
+    expected = [index.search([word], formula="lucene").ids.tolist() for word in range(40)]
+    index.screen_memory = 50_000
+    index.add([[99]])
+    index.delete([2000])
+    found = [index.search([word], formula="lucene").ids.tolist() for word in range(40)]
+    assert (found, index.screen_memory) == (expected, 50_000)
+    assert 0 < index._view.searcher.scorer("lucene").screen_bytes <= 50_000
+    for wrong, error in ((-1, ValueError), (1.5, TypeError)):
+        with pytest.raises(error, match="screen_memory must be"):
+            index.screen_memory = wrong
 
 
 # ---------------------------------------------------------------------------------------- fields
@@ -307,6 +325,35 @@ def test_explain_adds_up_and_names_what_matched() -> None:
     ]
     with pytest.raises(KeyError, match="'zzz'"):
         index.explain("apple", "zzz")
+
+
+@given(cases(), queries())
+def test_matched_names_what_explain_names(case: Case, query: list[tuple[str, float]]) -> None:
+    index = gnomon.BM25Index.build(case.live)
+    hits = index.search(query, 7, matched=True)
+    assert isinstance(hits, gnomon.MatchedHits)
+    plain = index.search(query, 7)
+    assert hits.ids.tolist() == plain.ids.tolist()
+    assert hits.scores.tolist() == plain.scores.tolist()
+    assert hits.matched == [why.matched for why in index.explain_many(query, hits.ids)]
+    assert all(hits.matched)
+
+
+def test_matched_of_query_objects_and_fields() -> None:
+    index = gnomon.BM25Index.build(
+        [{"title": "red apple"}, {"body": "a pear"}, {"title": "pea", "body": "red red"}],
+        ids=["x", "y", "z"],
+        fields=["title", "body"],
+    )
+    query = Or("red", Prefix("pe"))
+    hits = index.search(query, matched=True)
+    assert dict(zip(hits.ids, hits.matched, strict=True)) == {
+        "x": ["red"],
+        "y": ["pe*"],
+        "z": ["red", "pe*"],
+    }
+    left = index.search("red apple", matched=True, field_weights={"title": 0.0})
+    assert (left.ids, left.matched) == (["z"], [["red"]])
 
 
 def test_term_stats_are_of_live_documents() -> None:

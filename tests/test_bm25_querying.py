@@ -416,3 +416,12 @@ def test_synonyms_stop_words_and_stems() -> None:
     spans = index.highlight(Phrase("car town"), texts[0])
     assert [texts[0][start:end] for start, end in spans] == ["cars of the town"]
     assert index.highlight("cars", texts[1]) == [(0, 5), (6, 14), (22, 25)]
+
+
+def test_stop_words_leave_no_gap() -> None:
+    texts = ["the state of the art", "state art", "state in modern art", "art of the state"]
+    analyzer = gnomon.Analyzer(stop_words="english")
+    index = gnomon.BM25Index.build(texts, analyzer=analyzer, positions=True)
+    assert index.matches(Phrase("state of the art")).tolist() == [0, 1]
+    every = gnomon.BM25Index.build(texts, positions=True)
+    assert every.matches(Phrase("state of the art")).tolist() == [0]

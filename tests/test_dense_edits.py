@@ -106,7 +106,9 @@ class Edits(RuleBasedStateMachine):
 
 TestEdits = Edits.TestCase
 # Fifty steps a history: a quarter of the usual histories takes a quarter of half a minute.
-TestEdits.settings = hypothesis.settings(max_examples=max(1, hypothesis.settings().max_examples // 4))
+TestEdits.settings = hypothesis.settings(
+    max_examples=max(1, hypothesis.settings().max_examples // 4)
+)
 
 
 @pytest.mark.parametrize("metric", ["cosine", "ip", "l2"])

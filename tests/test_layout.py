@@ -68,7 +68,8 @@ CPP_FORBIDDEN = {
     "mmr.cpp": r"(bm25|analyze)",
 }
 KERNEL_INCLUDES = {
-    *("immintrin.h", "arm_neon.h", "kernels.hpp", "screen_bounds.hpp", "bm25.hpp", "../bm25.hpp")
+    *("immintrin.h", "arm_neon.h", "kernels.hpp", "screen_bounds.hpp", "bm25.hpp"),
+    *("../bm25.hpp", "bm25_blocks.hpp"),
 }
 KERNEL_LEVELS = {"scalar", "avx2", "avx512", "avx512vnni", "avx512amx", "neon"}
 INTRINSIC = re.compile(

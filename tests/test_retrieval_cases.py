@@ -46,9 +46,18 @@ def check_scores(case: Case, hits: gnomon.Hits, ranking: list[int], expected: li
         assert abs(score - without_factor * factor) <= 1e-12 * score
 
 
-@pytest.mark.parametrize("name", ["01", "03", "05", "07", "10", "13", "14"])
+PLAIN = ("bm25-01", "bm25-03", "bm25-05", "bm25-07", "bm25-10", "bm25-11", "bm25-13", "bm25-14")
+OTHERS = ("bm25-04", "bm25-08", "bm25-15", "bm25-16", "bm25-18", "bm25-19")
+
+
+def test_every_bm25_case_has_a_test(cases: dict[str, Case]) -> None:
+    """Those of OTHERS each have their own; bm25-15 is in test_analysis_cases.py."""
+    assert {id for id in cases if cases[id]["area"] == "bm25"} == {*PLAIN, *OTHERS}
+
+
+@pytest.mark.parametrize("name", PLAIN)
 def test_bm25(cases: dict[str, Case], name: str) -> None:
-    case = cases[f"bm25-{name}"]
+    case = cases[name]
     right = case["right"]
     hits = search_all(case, case["input"]["docs"], case["input"]["query"])
     check_scores(case, hits, right["ranking"], [right["scores"][i] for i in right["ranking"]])
@@ -77,6 +86,21 @@ def test_bm25_statistics_are_those_of_the_whole_corpus(cases: dict[str, Case]) -
     check_scores(
         case, search_all(case, documents, case["input"]["query"]), right["ranking"], expected
     )
+
+
+def test_bm25_longer_documents_rank_lower(cases: dict[str, Case]) -> None:
+    case = cases["bm25-19"]
+    right, given = case["right"], case["input"]
+    index = gnomon.BM25Index.build(
+        [document.split() for document in given["docs"]],
+        formula=given["variant"],
+        k1=given["k1"],
+        b=given["b"],
+    )
+    hits = index.search([given["query"]], k=3)
+    assert hits.ids.tolist() == right["ranking"]
+    wanted = [right["scores"][i] for i in right["ranking"]]
+    assert hits.scores.tolist() == pytest.approx(wanted, rel=1e-12)  # the file's own precision
 
 
 def test_bm25_lengths_are_exact(cases: dict[str, Case]) -> None:

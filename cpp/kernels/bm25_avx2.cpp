@@ -2,6 +2,7 @@
 #include <immintrin.h>
 
 #include "../bm25.hpp"
+#include "bm25_blocks.hpp"
 #include "kernels.hpp"
 
 namespace gnomon::avx2 {
@@ -95,18 +96,30 @@ std::size_t bm25_pick(float* sums, std::size_t n, float threshold, std::uint32_t
 
 void bm25_find(const std::uint32_t* list, const std::uint32_t* starts, const std::uint8_t* tfs,
                const std::uint32_t* docs, std::size_t n, double* out) noexcept {
-    constexpr std::size_t kAhead = 12;
+    const __m256i places = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
     for (std::size_t i = 0; i < n; ++i) {
-        if (i + 2 * kAhead < n) __builtin_prefetch(starts + docs[i + 2 * kAhead] / 32);
-        if (i + kAhead < n) {
-            const std::uint32_t ahead = starts[docs[i + kAhead] / 32];
-            __builtin_prefetch(list + ahead);
-            __builtin_prefetch(tfs + ahead);
+        ask_ahead(list, starts, tfs, docs, i, n);
+        const std::uint32_t first = starts[docs[i] / 32];
+        const std::uint32_t held = starts[docs[i] / 32 + 1] - first;
+        const __m256i wanted = _mm256_set1_epi32(static_cast<int>(docs[i]));
+        // Eight at a time and no way out before the end: where the document stands is not foreseeable.
+        std::uint64_t equal = 0;
+        for (std::uint32_t at = 0; at < held; at += 8) {
+            const __m256i inside = _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(held - at)), places);
+            const __m256i eight =
+                _mm256_maskload_epi32(reinterpret_cast<const int*>(list + first + at), inside);
+            const __m256i same = _mm256_and_si256(_mm256_cmpeq_epi32(eight, wanted), inside);
+            equal |= static_cast<std::uint64_t>(_mm256_movemask_ps(_mm256_castsi256_ps(same))) << at;
         }
-        const std::uint32_t last = starts[docs[i] / 32 + 1];
-        for (std::uint32_t at = starts[docs[i] / 32]; at < last && list[at] <= docs[i]; ++at)
-            if (list[at] == docs[i]) out[i] = static_cast<double>(tfs[at]);
+        const std::uint32_t place =
+            equal == 0 ? 0 : first + static_cast<std::uint32_t>(__builtin_ctzll(equal));
+        out[i] = static_cast<double>(equal == 0 ? 0 : tfs[place]);
     }
+}
+
+void bm25_settle(const double* tfs, const double* norms, std::size_t n, double idf, double k1_plus_1,
+                 double* scores) noexcept {
+    settle_each(tfs, norms, n, idf, k1_plus_1, scores);
 }
 
 void bm25_bound(const std::uint8_t* maxima, std::size_t n, std::uint16_t weight, bool add,

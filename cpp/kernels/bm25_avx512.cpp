@@ -1,6 +1,7 @@
 // BM25 kernels, x86-64-v4: eight documents at a time; the last ones under a mask, so there is no scalar tail.
 #include <immintrin.h>
 
+#include "bm25_blocks.hpp"
 #include "kernels.hpp"
 
 namespace gnomon::avx512 {
@@ -86,14 +87,8 @@ std::size_t bm25_pick(float* sums, std::size_t n, float threshold, std::uint32_t
 
 void bm25_find(const std::uint32_t* list, const std::uint32_t* starts, const std::uint8_t* tfs,
                const std::uint32_t* docs, std::size_t n, double* out) noexcept {
-    constexpr std::size_t kAhead = 12;
     for (std::size_t i = 0; i < n; ++i) {
-        if (i + 2 * kAhead < n) __builtin_prefetch(starts + docs[i + 2 * kAhead] / 32);
-        if (i + kAhead < n) {
-            const std::uint32_t ahead = starts[docs[i + kAhead] / 32];
-            __builtin_prefetch(list + ahead);
-            __builtin_prefetch(tfs + ahead);
-        }
+        ask_ahead(list, starts, tfs, docs, i, n);
         const std::uint32_t first = starts[docs[i] / 32];
         const std::uint32_t held = starts[docs[i] / 32 + 1] - first;
         const __m512i wanted = _mm512_set1_epi32(static_cast<int>(docs[i]));
@@ -106,9 +101,14 @@ void bm25_find(const std::uint32_t* list, const std::uint32_t* starts, const std
                          rest, _mm512_maskz_loadu_epi32(rest, list + first + 16), wanted))
                      << 16;
         }
-        if (equal != 0)
-            out[i] = static_cast<double>(tfs[first + static_cast<unsigned>(__builtin_ctz(equal))]);
+        const unsigned at = first + static_cast<unsigned>(__builtin_ctz(equal | 1u << 31));
+        out[i] = equal == 0 ? 0.0 : static_cast<double>(tfs[equal == 0 ? 0 : at]);
     }
+}
+
+void bm25_settle(const double* tfs, const double* norms, std::size_t n, double idf, double k1_plus_1,
+                 double* scores) noexcept {
+    settle_each(tfs, norms, n, idf, k1_plus_1, scores);
 }
 
 void bm25_bound(const std::uint8_t* maxima, std::size_t n, std::uint16_t weight, bool add,

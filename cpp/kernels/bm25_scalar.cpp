@@ -1,5 +1,6 @@
 // BM25 kernels, portable level: the yardstick of the others.
 #include "../bm25.hpp"
+#include "bm25_blocks.hpp"
 #include "kernels.hpp"
 
 namespace gnomon::scalar {
@@ -46,18 +47,12 @@ std::size_t bm25_pick(float* sums, std::size_t n, float threshold, std::uint32_t
 
 void bm25_find(const std::uint32_t* list, const std::uint32_t* starts, const std::uint8_t* tfs,
                const std::uint32_t* docs, std::size_t n, double* out) noexcept {
-    constexpr std::size_t kAhead = 12;
-    for (std::size_t i = 0; i < n; ++i) {
-        if (i + 2 * kAhead < n) __builtin_prefetch(starts + docs[i + 2 * kAhead] / 32);
-        if (i + kAhead < n) {
-            const std::uint32_t ahead = starts[docs[i + kAhead] / 32];
-            __builtin_prefetch(list + ahead);
-            __builtin_prefetch(tfs + ahead);
-        }
-        const std::uint32_t last = starts[docs[i] / 32 + 1];
-        for (std::uint32_t at = starts[docs[i] / 32]; at < last && list[at] <= docs[i]; ++at)
-            if (list[at] == docs[i]) out[i] = static_cast<double>(tfs[at]);
-    }
+    find_by_steps(list, starts, tfs, docs, n, out);
+}
+
+void bm25_settle(const double* tfs, const double* norms, std::size_t n, double idf, double k1_plus_1,
+                 double* scores) noexcept {
+    settle_each(tfs, norms, n, idf, k1_plus_1, scores);
 }
 
 void bm25_bound(const std::uint8_t* maxima, std::size_t n, std::uint16_t weight, bool add,

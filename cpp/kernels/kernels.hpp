@@ -26,11 +26,16 @@ using Bm25Row = void(const float* row, std::size_t n, float weight, float* sums)
 using Bm25Pick = std::size_t(float* sums, std::size_t n, float threshold, std::uint32_t* out,
                              float* out_sums) noexcept;
 
-// A frequent term's frequencies: out[i] = tfs[at] where list[at] == docs[i], untouched where there is no such
-// `at`. list ascends, docs too; the entries of documents [32 b, 32 b + 32) are list[starts[b]..starts[b +
-// 1]).
+// A frequent term's frequencies: out[i] = tfs[at] where list[at] == docs[i], 0 where there is no such `at`.
+// The list is not empty and ascends, docs too; the entries of documents [32 b, 32 b + 32) are
+// list[starts[b]..starts[b + 1]).
 using Bm25Find = void(const std::uint32_t* list, const std::uint32_t* starts, const std::uint8_t* tfs,
                       const std::uint32_t* docs, std::size_t n, double* out) noexcept;
+
+// scores[i] += idf * tfs[i] * k1_plus_1 / (tfs[i] + norms[i]); norms are positive, so that a frequency of 0
+// changes no bit of a score that is not -0.0.
+using Bm25Settle = void(const double* tfs, const double* norms, std::size_t n, double idf, double k1_plus_1,
+                        double* scores) noexcept;
 
 // bounds[i] = (add ? bounds[i] : 0) + (maxima[i] * weight >> 8) + 1, modulo 2^16; n is a multiple of 64.
 using Bm25Bound = void(const std::uint8_t* maxima, std::size_t n, std::uint16_t weight, bool add,
@@ -136,6 +141,7 @@ struct Kernels {
     Bm25Row* bm25_row;
     Bm25Pick* bm25_pick;
     Bm25Find* bm25_find;
+    Bm25Settle* bm25_settle;
     Bm25Bound* bm25_bound;
     Bm25Blocks* bm25_blocks;
     DenseDot* dense_dot;
@@ -158,6 +164,7 @@ Bm25Select bm25_select;
 Bm25Row bm25_row;
 Bm25Pick bm25_pick;
 Bm25Find bm25_find;
+Bm25Settle bm25_settle;
 Bm25Bound bm25_bound;
 Bm25Blocks bm25_blocks;
 DenseDot dense_dot;
@@ -180,6 +187,7 @@ Bm25Select bm25_select;
 Bm25Row bm25_row;
 Bm25Pick bm25_pick;
 Bm25Find bm25_find;
+Bm25Settle bm25_settle;
 Bm25Bound bm25_bound;
 Bm25Blocks bm25_blocks;
 DenseDot dense_dot;
@@ -202,6 +210,7 @@ Bm25Select bm25_select;
 Bm25Row bm25_row;
 Bm25Pick bm25_pick;
 Bm25Find bm25_find;
+Bm25Settle bm25_settle;
 Bm25Bound bm25_bound;
 Bm25Blocks bm25_blocks;
 DenseDot dense_dot;
@@ -226,6 +235,7 @@ using avx512::bm25_find;
 using avx512::bm25_pick;
 using avx512::bm25_row;
 using avx512::bm25_select;
+using avx512::bm25_settle;
 using avx512::dense_dot;
 using avx512::dense_dot_tile;
 using avx512::dense_l2;
@@ -249,6 +259,7 @@ using avx512::bm25_find;
 using avx512::bm25_pick;
 using avx512::bm25_row;
 using avx512::bm25_select;
+using avx512::bm25_settle;
 using avx512::dense_dot;
 using avx512::dense_dot_tile;
 using avx512::dense_l2;
@@ -263,17 +274,18 @@ constexpr std::size_t tile_queries = kWideTileQueries;
 ScreenPanel dense_screen;
 }  // namespace avx512amx
 
-// aarch64 with dot products; BM25 and MMR are as fast as the compiler makes the portable loops.
+// aarch64 with dot products; MMR is as fast as the compiler makes the portable loop.
 namespace neon {
-using scalar::bm25_add;
-using scalar::bm25_blocks;
-using scalar::bm25_bound;
-using scalar::bm25_find;
-using scalar::bm25_pick;
-using scalar::bm25_row;
-using scalar::bm25_select;
 using scalar::mmr_step;
 constexpr std::size_t tile_queries = kTileQueries;
+Bm25Add bm25_add;
+Bm25Select bm25_select;
+Bm25Row bm25_row;
+Bm25Pick bm25_pick;
+Bm25Find bm25_find;
+Bm25Settle bm25_settle;
+Bm25Bound bm25_bound;
+Bm25Blocks bm25_blocks;
 DenseDot dense_dot;
 DenseL2 dense_l2;
 DenseSquare dense_square;

@@ -24,7 +24,7 @@ from .groundtruth import groundtruth
 from .groundtruth_file import GroundTruth
 from .mmr import mmr, mmr_vectors
 from .recall import recall
-from .results import Hits
+from .results import Hits, MatchedHits
 from .sharding import merge_topk
 
 __version__: str = "0.1.0"
@@ -38,6 +38,7 @@ __all__ = [
     "Filter",
     "GroundTruth",
     "Hits",
+    "MatchedHits",
     "TopK",
     "bm25_scores",
     "chunk_tokens",

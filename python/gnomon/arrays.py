@@ -87,6 +87,8 @@ def _as_array(value: Any, name: str) -> npt.NDArray[Any]:
 
 def as_count(value: Any, name: str, least: int | None = 0) -> int:
     """A whole number >= least, if there is one. Raises TypeError or ValueError naming `name`."""
+    if type(value) is int and least is not None and value >= least:
+        return value  # what most calls bring, at once
     try:
         if isinstance(value, (bool, np.bool_)):
             raise TypeError

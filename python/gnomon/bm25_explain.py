@@ -13,7 +13,7 @@ from .bm25_edit import Editing
 from .bm25_ids import known_ids
 from .bm25_query import Query
 from .bm25_query_plan import Planner
-from .bm25_searcher import Explanation, TermStats, explained
+from .bm25_searcher import Explanation, Searcher, TermStats, explained
 from .bm25_segment import State
 from .results import Float64Array, Int64Array
 
@@ -93,6 +93,31 @@ class Explaining(Editing):
         unique, back = np.unique(slots, return_inverse=True)
         node = self._planner(state).plan(query)
         return searcher.scorer().query_parts(node, unique)[0][0][back]
+
+    def _matched(
+        self,
+        query: Any,
+        slots: Int64Array,
+        scorer: _core.Bm25Scorer,
+        state: State,
+        searcher: Searcher,
+    ) -> list[list[Any]]:
+        """The query's terms that each of these slots, which are all different, holds."""
+        order = np.argsort(slots)
+        if isinstance(query, Query):
+            node = self._planner(state).plan(query)
+            found, named = scorer.query_parts(node, slots[order])
+            names = [_name(one) for one, _, _, _ in named]
+        else:
+            tokens, weights = searcher.query(query)
+            found, places = scorer.parts(tokens, slots[order], weights)
+            names = [tokens[place] for place in places.tolist()]
+        holds = np.empty(found[2].shape, dtype=np.bool_)
+        holds[order] = found[2] > 0.0
+        return [
+            list(dict.fromkeys(names[place] for place in np.flatnonzero(row).tolist()))
+            for row in holds
+        ]
 
     def term_stats(self, token: Any) -> TermStats:
         """How many documents hold a token (or token id), and its idf by the index's formula.

@@ -21,6 +21,8 @@ _OWN: dict[str, tuple[float, float, float]] = {
 }
 _OTHERS = (1.5, 0.75, 0.5)
 
+SCREEN_BYTES = 1 << 30
+
 
 @dataclass(frozen=True)
 class Formula:
@@ -138,8 +140,10 @@ class Formula:
         builder = _core.Bm25Builder(with_vocabulary=False, n_fields=max(1, len(self.field_b)))
         return [(builder.finish(), None)]
 
-    def scorer(self, snapshot: _core.Bm25Snapshot) -> _core.Bm25Scorer:
-        """What scores a snapshot by this formula."""
+    def scorer(
+        self, snapshot: _core.Bm25Snapshot, screen_bytes: int = SCREEN_BYTES
+    ) -> _core.Bm25Scorer:
+        """What scores a snapshot by this formula, with so many bytes of screen lists at most."""
         return _core.Bm25Scorer(
             snapshot,
             self.name,
@@ -150,6 +154,7 @@ class Formula:
             self.idf_floor,
             list(self.field_weights),
             list(self.field_b),
+            screen_bytes,
         )
 
     def __repr__(self) -> str:

@@ -35,7 +35,9 @@ class SegmentIds(Ids):
 
     def take(self, positions: Int64Array) -> Any:
         """The ids at these positions."""
-        return positions + self.first if self.kind == "position" else super().take(positions)
+        if self._ints is not None or self._strings is not None:
+            return super().take(positions)
+        return positions + self.first if self.first else positions
 
     def one(self, position: int) -> Any:
         """The id at a position: an int or a str."""

@@ -136,6 +136,11 @@ class Phrase(Query):
     term i, the greatest and the least of pi - i differ by at most `slop`, all positions being
     different. So 1 lets one other token stand between two terms, and 2 lets two neighbours change
     places. Needs an index with positions.
+
+    Positions count the tokens that the analyzer leaves: a stop word leaves no gap. With English
+    stop words "state of the art" is the phrase "state art", in documents as in queries, and matches
+    "state art" too. (Lucene leaves a gap, and matches "state in modern art" instead.) Where the
+    difference matters, build with an analyzer that keeps all words.
     """
 
     __slots__ = ("boost", "field", "slop", "terms")

@@ -23,7 +23,7 @@ from .results import Int64Array
 
 if TYPE_CHECKING:
     from .analysis import Analyzer
-    from .bm25_edit import View
+    from .bm25_versions import View
 
 Words = npt.NDArray[np.uint64]
 

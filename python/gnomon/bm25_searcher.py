@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _core
-from .arrays import as_count, as_number
-from .bm25_formula import Formula
+from .arrays import as_number
+from .bm25_formula import SCREEN_BYTES, Formula
 from .results import Float64Array, Int64Array
 
 _SCORERS_MOST = 8  # formulas kept ready at once; each may hold screen lists
@@ -57,9 +57,6 @@ class Explanation(NamedTuple):
         return "\n".join(lines)
 
 
-_INT = {int}
-
-
 class TermStats(NamedTuple):
     """A term in the documents that are not deleted."""
 
@@ -84,11 +81,13 @@ class Searcher:
         snapshot: _core.Bm25Snapshot,
         formula: Formula,
         analyze: Callable[[str], Sequence[str]] | None,
+        screen_bytes: int = SCREEN_BYTES,
     ):
         self.snapshot = snapshot
         self._formula = formula
         self._analyze = analyze
-        self._scorer = formula.scorer(snapshot)
+        self._screen_bytes = screen_bytes
+        self._scorer = formula.scorer(snapshot, screen_bytes)
         self._others: dict[Formula, _core.Bm25Scorer] = {}
         self._is_text = snapshot.has_vocabulary
         # Documents without a single token do not say whether tokens are str or ids.
@@ -113,7 +112,7 @@ class Searcher:
             return self._scorer
         known = self._others.get(wanted)
         if known is None:
-            known = wanted.scorer(self.snapshot)
+            known = wanted.scorer(self.snapshot, self._screen_bytes)
             others = dict(self._others)  # copied: another thread may read it
             while len(others) >= _SCORERS_MOST:
                 del others[next(iter(others))]
@@ -122,6 +121,9 @@ class Searcher:
 
     def query(self, query: Any) -> Query:
         """Tokens and weights of a query: a text, tokens, token ids, or terms with weights."""
+        if type(query) is list and query and type(query[0]) is not tuple:
+            # The core looks at each token; what most callers pass should cost no second look.
+            return Query([*map(str, query)] if self._any_kind else query, None)
         if isinstance(query, str):
             if not self._is_text:
                 raise TypeError(
@@ -152,29 +154,7 @@ class Searcher:
         return Query(self._tokens(tokens), weights)
 
     def _tokens(self, tokens: Sequence[Any]) -> Sequence[Any]:
-        if self._any_kind:
-            return [*map(str, tokens)]
-        if self._is_text:
-            return tokens
-        # What most callers pass is seen to be right in a tenth of the time of asking each id.
-        if tokens and _INT.issuperset(map(type, tokens)) and min(tokens) >= 0:
-            return tokens
-        return [as_count(term, f"query[{place}]") for place, term in enumerate(tokens)]
-
-    def search(
-        self,
-        query: Any,
-        k: int,
-        scorer: _core.Bm25Scorer,
-        *,
-        once: bool = False,
-        allowed: list[Any] | None = None,
-        threads: int = 1,
-        level: str = "",
-    ) -> tuple[Int64Array, Float64Array]:
-        """Slots and scores of the best k."""
-        tokens, weights = self.query(query)
-        return scorer.search(tokens, k, weights, once, allowed, threads, level)
+        return [*map(str, tokens)] if self._any_kind else tokens
 
     def search_many(
         self,
@@ -187,7 +167,7 @@ class Searcher:
         threads: int = 0,
         level: str = "",
     ) -> tuple[Int64Array, Int64Array, Float64Array]:
-        """:meth:`search` for each query, over threads: answer i is slots and scores
+        """Slots and scores of the best k of each query, over threads: those of query i are
         [ends[i]:ends[i + 1]].
         """
         parsed = [self.query(query) for query in queries]
@@ -255,6 +235,9 @@ def explained(
 
 
 def _listed(query: Any) -> list[Any]:
+    if isinstance(query, np.ndarray):
+        tokens: list[Any] = query.tolist()
+        return tokens
     if isinstance(query, Iterable):
         return list(query)
     raise TypeError(

@@ -38,6 +38,24 @@ class Hits(NamedTuple):
     scores: Float64Array
 
 
+class MatchedHits(Hits):
+    """Hits that also say which terms of the query each document holds; unpacks to two as well.
+
+    matched
+        For each hit the query's tokens (or token ids, or names of a query object's parts) that
+        stand in it, each once, in query order.
+    """
+
+    matched: list[list[Any]]
+
+    @classmethod
+    def of(cls, hits: Hits, matched: list[list[Any]]) -> MatchedHits:
+        """The same hits with what they matched."""
+        made = cls(*hits)
+        made.matched = matched
+        return made
+
+
 class Ids:
     """The caller's ids by document position: positions, unique ints, or unique strings."""
 

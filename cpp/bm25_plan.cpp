@@ -1,0 +1,60 @@
+// The planner's estimates, from its constants.
+#include "bm25_plan.hpp"
+
+namespace gnomon::plan {
+
+Costs costs_of(const Bm25Scorer& scorer, const Screened& screened, std::size_t segment, std::size_t k) {
+    Costs costs;
+    double rare = 0.0;
+    double frequent_terms = 0.0;
+    const auto docs = static_cast<double>(scorer.snapshot().segments()[segment].segment->n_docs());
+    for (const Screened::Term& term : screened.terms) {
+        const TermScreen* screen = (*term.screens)[segment].get();
+        if (screen == nullptr) continue;
+        const double adding = static_cast<double>(screen->docs.size()) * kPosting;
+        costs.windows += screen->row.empty() ? adding : static_cast<double>(screen->row.size()) * kCell;
+        costs.integers += screen->levels.empty() ? adding : docs * kLevel;
+        if (screen->starts.empty())
+            rare += static_cast<double>(screen->docs.size());
+        else
+            frequent_terms += 1.0;
+    }
+    costs.windows += docs * (k > 100 ? kDocumentLargeK : kDocument);
+    const double share = docs / static_cast<double>(scorer.snapshot().n_slots());  // of what is settled
+    costs.integers +=
+        docs * kIntegerDocument + share * static_cast<double>(k * screened.terms.size()) * kIntegerSettle;
+    costs.bounding = kBoundingLeast + docs / TermScreen::kBlock * (frequent_terms + 2.0) * kBlockTerm +
+                     rare * kRarePosting;
+    return costs;
+}
+
+std::size_t worth_in_blocks(const Screened& screened, double otherwise, double bounding, std::size_t k) {
+    const bool large = k > 100;
+    const auto terms = static_cast<double>(screened.terms.size());
+    const double scoring = (large ? kLargeK : 1.0) * (kScoring + kScoringTerm * terms);
+    if (screened.terms.size() > kBlocksTermsMost || bounding * (large ? kInVainLargeK : kInVain) >= otherwise)
+        return 0;
+    return static_cast<std::size_t>((otherwise - bounding) / scoring);
+}
+
+bool integers_pay(const Bm25Scorer& scorer, const Screened& screened, std::size_t k) {
+    double windows = 0.0;
+    double integers = 0.0;
+    for (std::size_t segment = 0; segment < scorer.snapshot().segments().size(); ++segment) {
+        const Costs costs = costs_of(scorer, screened, segment, k);
+        windows += costs.windows;
+        integers += costs.integers;
+    }
+    return integers < windows;
+}
+
+bool plain_is_cheaper(const Bm25Scorer& scorer, const Prepared& query, std::size_t k) {
+    double postings = 0.0;
+    for (const Prepared::Occurrence& occurrence : query.order)
+        postings += static_cast<double>(query.terms[occurrence.term]->n_postings);
+    const double extra =
+        postings * kPlainPosting + static_cast<double>(scorer.snapshot().n_slots()) * kPlainDocument;
+    return extra < static_cast<double>(k * query.terms.size()) * kSettle;
+}
+
+}  // namespace gnomon::plan
