@@ -17,6 +17,7 @@ from ._dense_segments import State
 from .arrays import as_count, as_float32, as_threads
 from .results import Hits
 
+_NO_LEAST = -np.inf
 _HIT_BYTES = 96  # of one wanted row of one query while a search runs, about
 
 
@@ -73,7 +74,8 @@ class DenseIndex:
         screen
             ``"auto"`` adds an int8 screen where it pays (a quarter of the vectors' memory), turned
             so that single queries read a part of it where that pays; ``"int8"`` insists on a plain
-            one, ``"head"`` on a turned one, ``"none"`` does without. No answer depends on it.
+            one, ``"head"`` on a turned one, ``"none"`` and ``"float32"`` do without. No answer
+            depends on it.
         copy
             False keeps float32 memory of the caller as it lies; it must not be written to while
             the index lives.
@@ -206,7 +208,9 @@ class DenseIndex:
         on_zero
             ``"error"`` refuses zero queries under cosine.
         screen
-            ``"auto"``, ``"int8"``, ``"head"`` or ``"none"``: how, never what.
+            How, never what: ``"int8"`` and ``"head"`` by the codes of the index, ``"float32"`` by
+            float32 dots of the vectors, ``"none"`` by float64 dots of all; ``"auto"`` by what took
+            the least time in searches like this one where that is not plain beforehand.
         stats
             A dict that is filled with what the search did, summed over the queries: rows
             ``screened`` in integers, ``candidates`` left, rows ``settled`` in float64, queries
@@ -255,14 +259,25 @@ class DenseIndex:
                 f"got shape {list(wanted.shape)}"
             )
         best = state.rows if k is None else min(as_count(k, "k"), state.rows)
-        request = Request(
-            best, on_zero, screen, as_threads(threads), level or "", _score(min_score)
-        )
-        words = allowed(state, filter)
         batch = wanted if wanted.ndim == 2 else wanted[None]
+        count = as_threads(threads)
+        if len(state.segments) == 1 and min_score is None and memory_budget is None and len(batch):
+            segment = state.segments[0]  # most searches: nothing to merge, nothing to divide
+            words = segment.alive if filter is None else allowed(state, filter)[0]
+            rows, scores, _, did = segment.core.search(
+                batch, best, on_zero, screen, count, level or "", _NO_LEAST, words
+            )
+            if stats is not None:
+                stats.update(did)
+            if wanted.ndim == 2:
+                shape = (len(batch), rows.size // len(batch))
+                rows, scores = rows.reshape(shape), scores.reshape(shape)
+            return Hits(segment.ids.take(rows), scores)
+        request = Request(best, on_zero, screen, count, level or "", _score(min_score))
+        bitmaps = allowed(state, filter)
         if len(batch) == 0:  # the words of a search for nothing are checked all the same
-            _dense_search.search(state, batch, request, words)
-            width = min(best, state.count(words))
+            _dense_search.search(state, batch, request, bitmaps)
+            width = min(best, state.count(bitmaps))
             empty = Hits(
                 [] if state.kind == "str" else np.zeros((0, width), np.int64), np.zeros((0, width))
             )
@@ -274,7 +289,7 @@ class DenseIndex:
         lists: list[Hits] = []
         for piece in _dense_search.parts_of(len(batch), part):
             queries_here = batch[piece]
-            found = _dense_search.search(state, queries_here, request, words)
+            found = _dense_search.search(state, queries_here, request, bitmaps)
             if wanted.ndim == 1 or min_score is not None:
                 lists += _dense_search.merged(state, found, len(queries_here), request)
             else:
