@@ -37,9 +37,7 @@ def test_filters_and_ranges(
     n = len(case.rows)
     allowed = np.array(data.draw(st.lists(st.booleans(), min_size=n, max_size=n)), np.bool_)
     index = gnomon.DenseIndex.build(case.rows, metric=metric, screen="int8" if n else "auto")
-    screen = data.draw(
-        st.sampled_from(SCREENS if index.screen_bytes else SCREENS[2:])
-    )
+    screen = data.draw(st.sampled_from(SCREENS if index.screen_bytes else SCREENS[2:]))
     for query in case.queries:
         full = reference.top_k(query.tolist(), case.rows.tolist(), n, metric)
         floor = data.draw(st.sampled_from([None, *(score for _, score in full)]))  # ties included
