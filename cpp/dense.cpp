@@ -72,8 +72,18 @@ void score_block(const Group& group, const Block& block, double* scores) {
 // neither. What is no number passes every comparison and is found.
 void keep_scores(const Group& group, const Block& block, std::size_t q, const double* squares,
                  const double* roots, double* scores, TopK& best) {
-    const bool cosine = group.metric == Metric::cosine;
-    if (!cosine) finish_scores(group.metric, 0.0, nullptr, block.n, scores);
+    const bool every = best.threshold() == -std::numeric_limits<double>::infinity();
+    if (every) finish_scores(group.metric, group.query_squares[q], squares, block.n, scores);
+    if (every && best.room() >= block.n) {  // no threshold will rise within the block
+        for (std::size_t i = 0; i < block.n; ++i) {
+            if (scores[i] != scores[i]) throw_not_a_number();
+            best.add({scores[i], block.whole ? static_cast<std::uint32_t>(block.first + i) : block.ids[i]});
+        }
+        best.cut_if_full();
+        return;
+    }
+    const bool cosine = group.metric == Metric::cosine && !every;
+    if (group.metric != Metric::cosine && !every) finish_scores(group.metric, 0.0, nullptr, block.n, scores);
     const double root = std::sqrt(group.query_squares[q]);
     double bar = best.threshold() * root;
     bar -= std::fabs(bar) * 1e-12;
@@ -119,7 +129,9 @@ void finish_scores(Metric metric, double query_square, const double* squares, st
     if (metric == Metric::ip) return;
     for (std::size_t i = 0; i < n; ++i) {
         const double norms = std::sqrt(query_square * squares[i]);
-        const double cosine = norms > 0.0 ? scores[i] / norms : 0.0;
+        const bool some = norms > 0.0;
+        // No branch around the division: the loop becomes vectors.
+        const double cosine = (some ? scores[i] : 0.0) / (some ? norms : 1.0);
         scores[i] = std::min(1.0, std::max(-1.0, cosine));
     }
 }

@@ -66,6 +66,11 @@ enum class Reach { near, far };
 void score_rows(const ScreenBatch& batch, std::size_t q, const double* query,
                 std::span<const std::uint32_t> rows, Reach reach, double* scores);
 
+// Searches these queries, which no bound decided, in one scan.
+void scan_plainly(Matrix rows, const double* squares, Matrix queries, const double* query_squares,
+                  Metric metric, const DenseWanted& wanted, std::size_t threads, const Kernels& kernels,
+                  const std::vector<std::size_t>& numbers, std::vector<std::vector<Hit>>& results);
+
 // The search by heads, for few queries (dense_head.cpp). False where the bounds left too many rows: the query
 // goes on to the whole codes.
 std::vector<std::uint8_t> search_heads(const ScreenBatch& batch, std::vector<std::vector<Hit>>& results,

@@ -1,18 +1,42 @@
 #include "dense_index.hpp"
 
+#include <time.h>
+
+#include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <iterator>
 #include <string>
 
+#include "dense_float.hpp"
 #include "error.hpp"
 
 namespace gnomon {
+namespace {
+
+// What this thread has worked: other programs on a busy machine would decide what a clock on the wall says.
+// Helpers of a search work as long as it does.
+std::uint64_t own_nanoseconds() {
+#ifdef CLOCK_THREAD_CPUTIME_ID
+    timespec time{};
+    if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time) == 0)
+        return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 +
+               static_cast<std::uint64_t>(time.tv_nsec);
+#endif
+    return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch() /
+                                      std::chrono::nanoseconds(1));
+}
+
+}  // namespace
 
 ScreenUse screen_use_named(std::string_view name) {
     if (name == "auto") return ScreenUse::automatic;
     if (name == "int8") return ScreenUse::whole;
     if (name == "head") return ScreenUse::heads;
+    if (name == "float32") return ScreenUse::floats;
     if (name == "none") return ScreenUse::never;
-    throw InvalidInput("screen must be 'auto', 'int8', 'head' or 'none', got '" + std::string(name) + "'");
+    throw InvalidInput("screen must be 'auto', 'int8', 'head', 'float32' or 'none', got '" +
+                       std::string(name) + "'");
 }
 
 DenseIndex::DenseIndex(Column<float> vectors, std::size_t rows, std::size_t dim, Metric metric,
@@ -28,7 +52,8 @@ void DenseIndex::build_screen(ScreenUse with_screen, std::size_t threads, const 
     if (insist && !DenseScreen::possible(dim_))
         throw InvalidInput("a screen takes 1 to " + std::to_string(kScreenDims) + " dimensions, got " +
                            std::to_string(dim_) + "; use screen='none'");
-    if (!insist && (with_screen == ScreenUse::never || !DenseScreen::worthwhile(rows_, dim_))) return;
+    const bool without = with_screen == ScreenUse::never || with_screen == ScreenUse::floats;
+    if (!insist && (without || !DenseScreen::worthwhile(rows_, dim_))) return;
     Rotation rotation;
     if (with_screen != ScreenUse::whole)
         rotation = choose_rotation(matrix(), squares_.data(), metric_, with_screen == ScreenUse::heads,
@@ -54,19 +79,61 @@ std::vector<std::vector<Hit>> DenseIndex::search(Matrix queries, const DenseWant
             "screen 'head' was asked for, but this index has none: heads are made for 128 to 1,024 "
             "dimensions "
             "when screen='head' is given to build(), or where 'auto' finds that they pay; use screen='auto'");
-    // Settling k rows and more costs as much as scanning some times as many, in batches that share a pass
-    // more.
-    const std::size_t share = queries.rows < kTileQueries ? 3 : 8;
-    const bool screened = use == ScreenUse::automatic ? wanted.k <= rows_ / share : use != ScreenUse::never;
-    if (screened && !screen_.empty()) {
-        const Heads heads = use == ScreenUse::heads   ? Heads::always
-                            : use == ScreenUse::whole ? Heads::never
-                                                      : Heads::automatic;
-        return screened_top_k(matrix(), squares_.data(), screen_, queries, squares.data(), metric_, wanted,
-                              heads, threads, kernels, stats);
+    if (use == ScreenUse::automatic && contested(wanted))
+        return by_measure(queries, squares.data(), wanted, threads, kernels, stats);
+    const Way way = use == ScreenUse::never || (use == ScreenUse::automatic && screen_.empty()) ? Way::plain
+                    : use == ScreenUse::floats                                                  ? Way::floats
+                    : wanted.k >= rows_ && use == ScreenUse::automatic                          ? Way::plain
+                                                                                                : Way::screen;
+    const Heads heads = use == ScreenUse::heads   ? Heads::always
+                        : use == ScreenUse::whole ? Heads::never
+                                                  : Heads::automatic;
+    return go(way, heads, queries, squares.data(), wanted, threads, kernels, stats);
+}
+
+// Whether it is open what costs least: few rows, whose scan costs little; a k that settles many of them; or
+// no int8 screen. A filter changes what each way costs from one search to the next: it is left out.
+bool DenseIndex::contested(const DenseWanted& wanted) const {
+    constexpr std::size_t kFewRows = 32768;
+    if (wanted.allowed != nullptr || wanted.k == 0 || wanted.k >= rows_ || rows_ < 512) return false;
+    return screen_.empty() || rows_ <= kFewRows || wanted.k > rows_ / 64 || undecided_.load();
+}
+
+std::vector<std::vector<Hit>> DenseIndex::go(Way way, Heads heads, Matrix queries, const double* squares,
+                                             const DenseWanted& wanted, std::size_t threads,
+                                             const Kernels& kernels, DenseStats& stats) const {
+    if (way == Way::floats)
+        return float_top_k(matrix(), squares_.data(), queries, squares, metric_, wanted, threads, kernels,
+                           stats);
+    if (way == Way::plain) {
+        stats.plain += queries.rows;
+        return dense_top_k(matrix(), squares_.data(), queries, squares, metric_, wanted, threads, kernels);
     }
-    stats.plain += queries.rows;
-    return dense_top_k(matrix(), squares_.data(), queries, squares.data(), metric_, wanted, threads, kernels);
+    const std::uint64_t before = stats.plain;
+    auto results = screened_top_k(matrix(), squares_.data(), screen_, queries, squares, metric_, wanted,
+                                  heads, threads, kernels, stats);
+    // Bounds that left queries to the plain scan: from now on the ways are measured.
+    if (stats.plain > before) undecided_.store(true, std::memory_order_relaxed);
+    return results;
+}
+
+std::vector<std::vector<Hit>> DenseIndex::by_measure(Matrix queries, const double* squares,
+                                                     const DenseWanted& wanted, std::size_t threads,
+                                                     const Kernels& kernels, DenseStats& stats) const {
+    std::vector<std::vector<Hit>> results;
+    results.reserve(queries.rows);
+    for (std::size_t first = 0; first < queries.rows;) {
+        const DensePlanner::Next next = planner_.next(wanted.k, queries.rows, !screen_.empty());
+        const std::size_t left = queries.rows - first;
+        const std::size_t n = next.trial ? std::min(left, DensePlanner::kTrial) : left;
+        const std::uint64_t start = own_nanoseconds();
+        auto found = go(next.way, Heads::automatic, {queries.data + first * dim_, n, dim_}, squares + first,
+                        wanted, threads, kernels, stats);
+        if (next.trial) planner_.record(wanted.k, queries.rows, next.way, (own_nanoseconds() - start) / n);
+        std::move(found.begin(), found.end(), std::back_inserter(results));
+        first += n;
+    }
+    return results;
 }
 
 // Squares that are not those of the vectors would bend cosines, and vectors that are not finite have no

@@ -6,13 +6,15 @@
 #include <vector>
 
 #include "dense.hpp"
+#include "dense_planner.hpp"
 #include "dense_screen.hpp"
 
 namespace gnomon {
 
-// `automatic` uses the screen where it was built and k is small against the rows, and heads where they pay;
-// `whole` reads whole codes and `heads` heads first; the answers are equal.
-enum class ScreenUse { automatic, whole, heads, never };
+// `automatic` goes the way that pays, measured where that is not plain (dense_planner.hpp), and reads heads
+// where they pay; `whole` reads whole codes, `heads` heads first and `floats` the vectors in float32; the
+// answers are equal.
+enum class ScreenUse { automatic, whole, heads, floats, never };
 
 // Throws InvalidInput listing the known names.
 ScreenUse screen_use_named(std::string_view name);
@@ -20,7 +22,7 @@ ScreenUse screen_use_named(std::string_view name);
 class DenseIndex {
   public:
     // with_screen: `automatic` builds one where it is worthwhile, with a rotation where that is; `whole`
-    // insists on one without, `heads` on one with a rotation.
+    // insists on one without, `heads` on one with a rotation; `floats` needs none.
     DenseIndex(Column<float> vectors, std::size_t rows, std::size_t dim, Metric metric, OnZero on_zero,
                ScreenUse with_screen, std::size_t threads, const Kernels& kernels);
 
@@ -42,13 +44,22 @@ class DenseIndex {
     DenseIndex() = default;
     void build_screen(ScreenUse with_screen, std::size_t threads, const Kernels& kernels);
     void check(std::size_t threads, const Kernels& kernels) const;
+    bool contested(const DenseWanted& wanted) const;
+    std::vector<std::vector<Hit>> go(Way way, Heads heads, Matrix queries, const double* squares,
+                                     const DenseWanted& wanted, std::size_t threads, const Kernels& kernels,
+                                     DenseStats& stats) const;
+    std::vector<std::vector<Hit>> by_measure(Matrix queries, const double* squares, const DenseWanted& wanted,
+                                             std::size_t threads, const Kernels& kernels,
+                                             DenseStats& stats) const;
     std::size_t rows_ = 0;
     std::size_t dim_ = 0;
     Metric metric_ = Metric::cosine;
     Column<float> vectors_;
     Column<double> squares_;
     DenseScreen screen_;
+    DensePlanner planner_;
     mutable std::atomic<bool> checked_{false};
+    mutable std::atomic<bool> undecided_{false};  // the int8 bounds left a query to the plain scan
 };
 
 }  // namespace gnomon

@@ -229,22 +229,6 @@ std::vector<Outcome> search_whole(const ScreenBatch& batch, bool guess, std::siz
     return outcomes;
 }
 
-// What no bound decided, in one scan.
-void scan_plainly(Matrix rows, const double* squares, Matrix queries, const double* query_squares,
-                  Metric metric, const DenseWanted& wanted, std::size_t threads, const Kernels& kernels,
-                  const std::vector<std::size_t>& numbers, std::vector<std::vector<Hit>>& results) {
-    if (numbers.empty()) return;
-    std::vector<float> raw(numbers.size() * queries.dim);
-    std::vector<double> own(numbers.size());
-    for (std::size_t i = 0; i < numbers.size(); ++i) {
-        std::copy_n(queries.data + numbers[i] * queries.dim, queries.dim, &raw[i * queries.dim]);
-        own[i] = query_squares[numbers[i]];
-    }
-    auto found = dense_top_k(rows, squares, {raw.data(), numbers.size(), queries.dim}, own.data(), metric,
-                             wanted, threads, kernels);
-    for (std::size_t i = 0; i < numbers.size(); ++i) results[numbers[i]] = std::move(found[i]);
-}
-
 }  // namespace
 
 // By bisection on what orders floats as integers do: each step is one pass of comparisons, which the compiler
@@ -272,6 +256,21 @@ float kth_greatest(const float* values, std::size_t n, std::size_t k, std::vecto
         }
     }
     return std::bit_cast<float>(low ^ ((low >> 31) & 0x7FFFFFFF));
+}
+
+void scan_plainly(Matrix rows, const double* squares, Matrix queries, const double* query_squares,
+                  Metric metric, const DenseWanted& wanted, std::size_t threads, const Kernels& kernels,
+                  const std::vector<std::size_t>& numbers, std::vector<std::vector<Hit>>& results) {
+    if (numbers.empty()) return;
+    std::vector<float> raw(numbers.size() * queries.dim);
+    std::vector<double> own(numbers.size());
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+        std::copy_n(queries.data + numbers[i] * queries.dim, queries.dim, &raw[i * queries.dim]);
+        own[i] = query_squares[numbers[i]];
+    }
+    auto found = dense_top_k(rows, squares, {raw.data(), numbers.size(), queries.dim}, own.data(), metric,
+                             wanted, threads, kernels);
+    for (std::size_t i = 0; i < numbers.size(); ++i) results[numbers[i]] = std::move(found[i]);
 }
 
 std::vector<std::vector<Hit>> screened_top_k(Matrix rows, const double* squares, const DenseScreen& screen,

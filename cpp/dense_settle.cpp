@@ -1,7 +1,8 @@
 // Settling: canonical float64 scores of the rows that a screen left.
 //
 // Many rows of many queries are taken by blocks of rows that stay in the second-level cache while every query
-// takes its own from them; few are taken query by query. Where more rows are left than wanted, the k of
+// takes its own from them, widened to float64 once where several queries take each; few are taken query by
+// query. Where more rows are left than wanted, the k of
 // greatest upper bound come first: their worst score then excludes most of the others.
 #include <algorithm>
 #include <cmath>
@@ -14,18 +15,47 @@ namespace gnomon {
 namespace {
 
 constexpr std::size_t kBlockBytes = 512 << 10;  // of rows that every query of a group visits
-constexpr std::size_t kGroup = 32;              // queries that one thread takes at a time
-constexpr std::size_t kDense = 3;               // rows of a query in a block that make blocks worthwhile
+constexpr std::size_t kWideBytes = 192 << 10;   // of rows in float64
+constexpr std::size_t kShared = 3;  // queries that take a row, on average, from which widening pays
+constexpr std::size_t kGroup = 64;  // queries that one thread takes at a time
+constexpr std::size_t kDense = 3;   // rows of a query in a block that make blocks worthwhile
 
 constexpr std::size_t kAtOnce = 64;             // roots and divisions
 constexpr std::size_t kPrefetched = 8;          // rows that are asked for while as many are scored
 constexpr std::size_t kCachedBytes = 32 << 20;  // of vectors that may lie in the last-level cache
 
 struct Query {
-    std::vector<double> values;
+    const double* values;
     const std::vector<std::uint32_t>* rows;
     std::vector<double> scores;
 };
+
+void score_wide(const ScreenBatch& batch, std::span<const std::size_t> numbers, std::vector<Query>& group) {
+    const std::size_t dim = batch.rows.dim;
+    const std::size_t block = std::max<std::size_t>(4, kWideBytes / (dim * sizeof(double)));
+    const bool cosine = batch.metric == Metric::cosine;
+    DenseWide* const kernel =
+        batch.metric == Metric::l2 ? batch.kernels.dense_l2_wide : batch.kernels.dense_dot_wide;
+    std::vector<double> wide(block * dim);
+    std::vector<double> squares(block);
+    std::vector<std::uint32_t> places(block);
+    std::vector<std::size_t> next(group.size(), 0);
+    for (std::size_t first = 0; first < batch.rows.rows; first += block) {
+        const std::size_t end = std::min(first + block, batch.rows.rows);
+        std::copy(batch.rows.data + first * dim, batch.rows.data + end * dim, wide.begin());
+        for (std::size_t g = 0; g < group.size(); ++g) {
+            const std::vector<std::uint32_t>& rows = *group[g].rows;
+            double* const scores = group[g].scores.data() + next[g];
+            std::size_t n = 0;
+            for (; next[g] < rows.size() && rows[next[g]] < end; ++next[g], ++n) {
+                places[n] = rows[next[g]] - static_cast<std::uint32_t>(first);
+                if (cosine) squares[n] = batch.squares[rows[next[g]]];
+            }
+            kernel(group[g].values, wide.data(), places.data(), n, dim, scores);
+            finish_scores(batch.metric, batch.queries.square[numbers[g]], squares.data(), n, scores);
+        }
+    }
+}
 
 void score_group(const ScreenBatch& batch, std::span<const std::size_t> numbers, std::vector<Query>& group) {
     std::size_t total = 0;
@@ -36,10 +66,14 @@ void score_group(const ScreenBatch& batch, std::span<const std::size_t> numbers,
     const std::size_t block =
         std::max<std::size_t>(8, kBlockBytes / std::max<std::size_t>(1, batch.rows.dim * sizeof(float)));
     const std::size_t blocks = (batch.rows.rows + block - 1) / block;
+    if (total >= kShared * batch.rows.rows) {
+        score_wide(batch, numbers, group);
+        return;
+    }
     const bool by_block = group.size() > 1 && total >= kDense * blocks * group.size();
     if (!by_block) {
         for (std::size_t g = 0; g < group.size(); ++g)
-            score_rows(batch, numbers[g], group[g].values.data(), *group[g].rows, Reach::far,
+            score_rows(batch, numbers[g], group[g].values, *group[g].rows, Reach::far,
                        group[g].scores.data());
         return;
     }
@@ -50,14 +84,14 @@ void score_group(const ScreenBatch& batch, std::span<const std::size_t> numbers,
             const std::size_t first = next[g];
             while (next[g] < rows.size() && rows[next[g]] < end) ++next[g];
             if (next[g] == first) continue;
-            score_rows(batch, numbers[g], group[g].values.data(),
-                       std::span(rows).subspan(first, next[g] - first), Reach::near,
-                       group[g].scores.data() + first);
+            score_rows(batch, numbers[g], group[g].values, std::span(rows).subspan(first, next[g] - first),
+                       Reach::near, group[g].scores.data() + first);
         }
 }
 
 void collect(const ScreenBatch& batch, const Query& query, Settled& settled) {
     settled.rows += query.rows->size();
+    settled.hits.reserve(settled.hits.size() + query.scores.size());
     for (std::size_t i = 0; i < query.scores.size(); ++i) {
         const double score = query.scores[i];
         if (score != score) throw_not_a_number();
@@ -99,10 +133,12 @@ void settle_group(const ScreenBatch& batch, std::span<const std::size_t> numbers
     const std::size_t dim = batch.rows.dim;
     const bool cached = batch.rows.rows * dim * sizeof(float) <= kCachedBytes;
     std::vector<Query> group(numbers.size());
+    std::vector<double> values(numbers.size() * dim);
     std::vector<std::vector<std::uint32_t>> first(numbers.size());
     for (std::size_t g = 0; g < group.size(); ++g) {
         const float* const raw = batch.raw + numbers[g] * dim;
-        group[g].values.assign(raw, raw + dim);
+        std::copy(raw, raw + dim, values.begin() + static_cast<std::ptrdiff_t>(g * dim));
+        group[g].values = values.data() + g * dim;
         // A second round costs a selection: it has to spare rows enough.
         const bool two_rounds = remaining[g].rows.size() > k + (cached ? k : k / 4) + 16;
         if (two_rounds) first[g] = foremost(remaining[g], k);

@@ -20,6 +20,7 @@ inline constexpr auto kBetter = [](const Hit& a, const Hit& b) { return better(a
 // the best k are sorted: 10 ns a hit where sorting all takes 50.
 inline void keep_best(std::vector<Hit>& hits, std::size_t k) {
     constexpr std::size_t kFew = 128;
+    constexpr std::size_t kCrowd = 8;
     k = std::min(k, hits.size());
     const auto [least, most] = std::minmax_element(
         hits.begin(), hits.end(), [](const Hit& a, const Hit& b) { return a.score < b.score; });
@@ -46,13 +47,21 @@ inline void keep_best(std::vector<Hit>& hits, std::size_t k) {
     std::vector<Hit> sorted(places[used]);
     for (std::size_t i = 0; i < hits.size(); ++i)  // places[b] moves from the bucket's start to its end
         if (bucket[i] < used) sorted[places[bucket[i]]++] = hits[i];
+    // Buckets are in order, most hold one hit or none: what is left is few steps of insertion. Many hits
+    // in one bucket are sorted first.
     std::size_t first = 0;
     for (std::size_t b = 0; b < used; ++b) {
-        const auto start = sorted.begin() + static_cast<std::ptrdiff_t>(first);
-        const auto end = sorted.begin() + static_cast<std::ptrdiff_t>(places[b]);
-        if (end - start == 2 && better(start[1], start[0])) std::swap(start[0], start[1]);
-        if (end - start > 2) std::sort(start, end, kBetter);
+        if (places[b] - first > kCrowd)
+            std::sort(sorted.begin() + static_cast<std::ptrdiff_t>(first),
+                      sorted.begin() + static_cast<std::ptrdiff_t>(places[b]), kBetter);
         first = places[b];
+    }
+    for (std::size_t i = 1; i < sorted.size(); ++i) {
+        if (!better(sorted[i], sorted[i - 1])) continue;
+        const Hit hit = sorted[i];
+        std::size_t at = i;
+        for (; at > 0 && better(hit, sorted[at - 1]); --at) sorted[at] = sorted[at - 1];
+        sorted[at] = hit;
     }
     sorted.resize(k);
     hits = std::move(sorted);
@@ -69,6 +78,13 @@ class TopK {
     void push(Hit hit) {
         if (k_ == 0 || hit.score < threshold_) return;
         hits_.push_back(hit);
+        if (hits_.size() >= limit_) cut();
+    }
+
+    // Hits that surely do not fill the collection, without a look at the threshold: room() many at most.
+    std::size_t room() const { return k_ == 0 || limit_ <= hits_.size() ? 0 : limit_ - hits_.size(); }
+    void add(Hit hit) { hits_.push_back(hit); }
+    void cut_if_full() {
         if (hits_.size() >= limit_) cut();
     }
 

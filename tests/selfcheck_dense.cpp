@@ -181,6 +181,51 @@ void check_tiles(const Kernels& kernels, Check& check) {
     check(std::string(kernels.level) + ": tiles of dots and distances", holds);
 }
 
+// Rows that were widened give the bits of those that were not; float32 dots lie within their bound.
+void check_other_dots(const Kernels& kernels, Check& check) {
+    Engine engine(21);
+    bool wide_holds = true;
+    bool float_holds = true;
+    const Kernels& scalar = kernels_named("scalar");
+    for (const std::size_t dim : {1, 7, 8, 9, 15, 16, 17, 40, 129})
+        for (const std::size_t n : {1, 2, 3, 4, 5, 6, 7, 13}) {
+            const std::size_t n_rows = 11, stride = 16;
+            std::vector<float> queries(n * dim), rows(n_rows * dim), got(n * stride);
+            for (auto& x : queries) x = value(engine);
+            for (auto& x : rows) x = value(engine);
+            const std::vector<double> wide(rows.begin(), rows.end());
+            const std::vector<std::uint32_t> ids = {3, 0, 10, 10, 1, 7, 9, 2, 4};
+            kernels.dense_float(queries.data(), n, rows.data(), n_rows, dim, got.data(), stride);
+            for (std::size_t q = 0; q < n; ++q) {
+                const std::vector<double> query(&queries[q * dim], &queries[q * dim] + dim);
+                for (const bool l2 : {false, true}) {
+                    std::vector<double> ours(ids.size()), theirs(ids.size());
+                    (l2 ? kernels.dense_l2_wide : kernels.dense_dot_wide)(
+                        query.data(), wide.data(), ids.data(), ids.size(), dim, ours.data());
+                    (l2 ? scalar.dense_l2 : scalar.dense_dot)(query.data(), rows.data(), ids.data(),
+                                                              ids.size(), dim, dim, theirs.data());
+                    wide_holds = wide_holds &&
+                                 std::memcmp(ours.data(), theirs.data(), ids.size() * sizeof(double)) == 0;
+                }
+                for (std::size_t r = 0; r < n_rows; ++r) {
+                    double exact = 0.0;
+                    double magnitude = 0.0;
+                    for (std::size_t d = 0; d < dim; ++d) {
+                        const double term = query[d] * wide[r * dim + d];
+                        exact += term;
+                        magnitude += std::fabs(term);
+                    }
+                    const double roundings = static_cast<double>(dim) / 4 + 8;
+                    float_holds =
+                        float_holds && std::fabs(static_cast<double>(got[q * stride + r]) - exact) <=
+                                           1.01 * roundings * std::ldexp(magnitude, -24);
+                }
+            }
+        }
+    check(std::string(kernels.level) + ": widened rows", wide_holds);
+    check(std::string(kernels.level) + ": float32 dots within their bound", float_holds);
+}
+
 // Every way to search, with threads, gives what the plain scan of one thread gives at the portable level.
 void check_searches(const Kernels& kernels, Check& check) {
     Engine engine(23);
@@ -206,7 +251,8 @@ void check_searches(const Kernels& kernels, Check& check) {
                 const Matrix matrix{queries.data(), n_queries, dim};
                 const auto want = index.search(matrix, wanted, OnZero::score_zero, ScreenUse::never, 1,
                                                kernels_named("scalar"), stats);
-                for (const ScreenUse use : {ScreenUse::whole, ScreenUse::heads, ScreenUse::never})
+                for (const ScreenUse use : {ScreenUse::whole, ScreenUse::heads, ScreenUse::floats,
+                                            ScreenUse::automatic, ScreenUse::never})
                     for (const std::size_t threads : {1, 3}) {
                         const auto got =
                             index.search(matrix, wanted, OnZero::score_zero, use, threads, kernels, stats);
@@ -233,5 +279,6 @@ void check_dense_screen(const Kernels& kernels, Check& check) {
     check_take(kernels, check);
     check_code(kernels, check);
     check_tiles(kernels, check);
+    check_other_dots(kernels, check);
     check_searches(kernels, check);
 }

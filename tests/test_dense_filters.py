@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 METRICS = ("cosine", "ip", "l2")
-SCREENS = ("auto", "int8", "none")
+SCREENS = ("auto", "int8", "float32", "none")
 
 
 def expected(
@@ -37,7 +37,7 @@ def test_filters_and_ranges(
     n = len(case.rows)
     allowed = np.array(data.draw(st.lists(st.booleans(), min_size=n, max_size=n)), np.bool_)
     index = gnomon.DenseIndex.build(case.rows, metric=metric, screen="int8" if n else "auto")
-    screen = data.draw(st.sampled_from(SCREENS if index.screen_bytes else ("auto", "none")))
+    screen = data.draw(st.sampled_from(SCREENS if index.screen_bytes else SCREENS[2:]))
     for query in case.queries:
         full = reference.top_k(query.tolist(), case.rows.tolist(), n, metric)
         floor = data.draw(st.sampled_from([None, *(score for _, score in full)]))  # ties included
@@ -49,7 +49,7 @@ def test_filters_and_ranges(
         assert list(zip(hits.ids.tolist(), hits.scores.tolist(), strict=True)) == want
 
 
-@pytest.mark.parametrize("screen", ["int8", "head", "none"])
+@pytest.mark.parametrize("screen", ["int8", "head", "float32", "none"])
 @pytest.mark.parametrize("metric", METRICS)
 def test_filters_over_many_panels_equal_an_index_of_the_rest(metric: str, screen: str) -> None:
     rng = np.random.default_rng(3)

@@ -1,4 +1,4 @@
-"""The int8 screen never changes an answer: levels, metrics, batches, threads, hostile data."""
+"""Screens, int8 and float32, change no answer: levels, metrics, batches, threads, hostile data."""
 
 from __future__ import annotations
 
@@ -25,8 +25,10 @@ def check(
     stats: dict[str, int] = {}
     use = "int8" if index.screen_bytes else "auto"  # none for no rows, or norms beyond float32
     found = index.search(queries, k, screen=use, stats=stats, level=level, threads=threads)
-    assert found.ids.tolist() == plain.ids.tolist()
-    assert found.scores.tobytes() == plain.scores.tobytes()
+    floats = index.search(queries, k, screen="float32", level=level, threads=threads)
+    for hits in (found, floats):
+        assert hits.ids.tolist() == plain.ids.tolist()
+        assert hits.scores.tobytes() == plain.scores.tobytes()
     return stats
 
 
@@ -154,12 +156,49 @@ def test_memory_and_choice_of_the_screen() -> None:
     assert gnomon.DenseIndex.build(rows, screen="none").screen_bytes == 0
     assert gnomon.DenseIndex.build(rows[:100]).screen_bytes == 0
     stats: dict[str, int] = {}
-    index.search(rows[:3], 4000, stats=stats)
-    assert stats["plain"] == 3  # k is not small against the rows
+    index.search(rows[:3], 5000, stats=stats)
+    assert stats["plain"] == 3  # all rows are wanted
     with pytest.raises(ValueError, match="has none: it was built without"):
         gnomon.DenseIndex.build(rows[:100]).search(rows[0], 3, screen="int8")
-    with pytest.raises(ValueError, match="screen must be 'auto', 'int8', 'head' or 'none'"):
+    with pytest.raises(ValueError, match="screen must be 'auto', 'int8', 'head', 'float32' or"):
         gnomon.DenseIndex.build(rows[:100], screen="int4")
+
+
+def test_what_pays_is_measured_and_changes_nothing() -> None:
+    rng = np.random.default_rng(43)
+    rows = rng.standard_normal((2000, 48)).astype(np.float32)
+    index = gnomon.DenseIndex.build(rows)
+    for k in (5, 1500):
+        wanted = index.search(rows[:3], k, screen="none")
+        tried: list[tuple[int, int]] = []
+        for _ in range(12):
+            stats: dict[str, int] = {}
+            found = index.search(rows[:3], k, stats=stats)
+            assert found.ids.tolist() == wanted.ids.tolist()
+            assert found.scores.tobytes() == wanted.scores.tobytes()
+            tried.append((stats["screened"], stats["plain"]))
+        assert tried[:6] == [(6000, 0)] * 3 + [(0, 3)] * 3
+    large = index.search(rows[:300], 5)  # tries and goes on within one batch
+    assert large.ids.tolist() == index.search(rows[:300], 5, screen="none").ids.tolist()
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_float32_decides_what_int8_cannot(level: str, metric: str) -> None:
+    """One dimension ten thousand times the others, which each row shares: codes hold no more."""
+    rng = np.random.default_rng(47)
+    rows = rng.standard_normal((6000, 64)).astype(np.float32)
+    rows[:, 5] = rng.choice([-300.0, 300.0], 6000)
+    queries = rng.standard_normal((70, 64)).astype(np.float32)
+    queries[:, 5] = 0.0
+    index = gnomon.DenseIndex.build(rows, metric=metric, screen="int8")
+    stats: dict[str, float] = {}
+    found = index.search(queries, 5, screen="float32", stats=stats, level=level, threads=2)
+    plain = index.search(queries, 5, screen="none", level="scalar")
+    assert found.ids.tolist() == plain.ids.tolist()
+    assert found.scores.tobytes() == plain.scores.tobytes()
+    assert stats["plain"] == 0
+    assert stats["settled"] < 70 * 6000 / 20
+    assert check(rows, queries, 5, metric, level)["plain"] == 70
 
 
 def test_a_large_k_starts_from_a_guess_that_may_fail() -> None:

@@ -120,7 +120,10 @@ def test_reports(world: Path, tmp_path: Path) -> None:
     assert [float(row["recall"]) for row in rows][::2] == [1.0, 1.0]
     assert [bool(row["qps"]) for row in rows] == [False, False, True]
     assert float(rows[2]["qps"]) == 60 / float(rows[2]["seconds"])
+    assert 0 < float(rows[2]["p50_ms"]) <= float(rows[2]["p95_ms"]) <= float(rows[2]["p99_ms"])
+    assert rows[0]["p50_ms"] == ""
     text = files["html"].read_text()
+    assert text.count("<svg") == 4  # speed, waiting, waiting per query, recall per query
     assert "indexes were asked for 10 neighbours, with 1 threads" in text
     page = Page(text)
     assert page.links == []
@@ -171,6 +174,9 @@ def test_every_index_runs(index: str, metric: str) -> None:
         assert point.seconds > 0
         assert point.qps == 40 / point.seconds
         assert point.ids.shape == (40, 10)
+        assert len(point.latencies) == 40
+        assert 0 < point.latencies[0] <= point.percentiles[0] <= point.percentiles[2]
+        assert point.percentiles[2] == point.latencies[-1]
         recalls.append(gnomon.recall(truth, point.ids, 10, base=base, queries=queries).mean)
     if index in ("gnomon", "faiss:Flat"):
         assert recalls == [1.0]
@@ -195,7 +201,7 @@ def test_an_index_that_finds_too_few_is_named() -> None:
     rows[:, 0] = np.arange(50)
 
     def broken(task: recall_runners.Task) -> recall_runners.Built:
-        def search(value: Any) -> Any:
+        def search(value: Any, rows: slice) -> Any:
             raise RuntimeError("Cannot return the results in a contiguous 2D array")
 
         return recall_runners.Built("ef", (3,), search)

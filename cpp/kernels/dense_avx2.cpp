@@ -22,6 +22,8 @@ static Lanes widen(const float* row) noexcept {
     return {_mm256_cvtps_pd(_mm_loadu_ps(row)), _mm256_cvtps_pd(_mm_loadu_ps(row + 4))};
 }
 
+static Lanes widen(const double* row) noexcept { return {_mm256_loadu_pd(row), _mm256_loadu_pd(row + 4)}; }
+
 static Lanes load(const double* query) noexcept {
     return {_mm256_loadu_pd(query), _mm256_loadu_pd(query + 4)};
 }
@@ -29,10 +31,11 @@ static Lanes load(const double* query) noexcept {
 namespace {  // else its constructor is a weak symbol at -O0
 
 // The last dim % 8 elements, padded with zeros: they add +0.0 or -0.0 to lanes that are never -0.0.
+template <class Value>
 struct Tail {
     double query[8] = {};
-    float row[8] = {};
-    Tail(const double* q, const float* x, std::size_t n) noexcept {
+    Value row[8] = {};
+    Tail(const double* q, const Value* x, std::size_t n) noexcept {
         for (std::size_t l = 0; l < n; ++l) {
             if (q != nullptr) query[l] = q[l];
             row[l] = x[l];
@@ -45,21 +48,23 @@ enum Operation { kDot, kL2, kSquare };
 }  // namespace
 
 template <Operation op>
-static Lanes step(Lanes sum, Lanes q, Lanes x) noexcept {
+static __m256d step(__m256d sum, __m256d q, __m256d x) noexcept {
     if (op == kL2) {
-        const __m256d low = _mm256_sub_pd(q.low, x.low);
-        const __m256d high = _mm256_sub_pd(q.high, x.high);
-        return {_mm256_add_pd(sum.low, _mm256_mul_pd(low, low)),
-                _mm256_add_pd(sum.high, _mm256_mul_pd(high, high))};
+        const __m256d t = _mm256_sub_pd(q, x);
+        return _mm256_add_pd(sum, _mm256_mul_pd(t, t));
     }
-    if (op == kSquare) q = x;
-    return {_mm256_fmadd_pd(q.low, x.low, sum.low), _mm256_fmadd_pd(q.high, x.high, sum.high)};
+    return _mm256_fmadd_pd(op == kSquare ? x : q, x, sum);
 }
 
-template <Operation op, int kRows>
-static void block(const double* query, const float* rows, const std::uint32_t* ids, std::size_t stride,
+template <Operation op>
+static Lanes step(Lanes sum, Lanes q, Lanes x) noexcept {
+    return {step<op>(sum.low, q.low, x.low), step<op>(sum.high, q.high, x.high)};
+}
+
+template <Operation op, int kRows, class Value>
+static void block(const double* query, const Value* rows, const std::uint32_t* ids, std::size_t stride,
                   std::size_t dim, double* out) noexcept {
-    const float* row[kRows];
+    const Value* row[kRows];
     for (std::size_t r = 0; r < kRows; ++r) row[r] = rows + (ids != nullptr ? ids[r] : r) * stride;
     Lanes sum[kRows];
     for (int r = 0; r < kRows; ++r) sum[r] = zero();
@@ -70,15 +75,15 @@ static void block(const double* query, const float* rows, const std::uint32_t* i
     }
     for (int r = 0; r < kRows; ++r) {
         if (whole < dim) {
-            const Tail tail(op == kSquare ? nullptr : query + whole, row[r] + whole, dim - whole);
+            const Tail<Value> tail(op == kSquare ? nullptr : query + whole, row[r] + whole, dim - whole);
             sum[r] = step<op>(sum[r], load(tail.query), widen(tail.row));
         }
         out[r] = reduce(sum[r].low, sum[r].high);
     }
 }
 
-template <Operation op>
-static void scan(const double* query, const float* rows, const std::uint32_t* ids, std::size_t n,
+template <Operation op, class Value>
+static void scan(const double* query, const Value* rows, const std::uint32_t* ids, std::size_t n,
                  std::size_t stride, std::size_t dim, double* out) noexcept {
     std::size_t i = 0;
     for (; i + 4 <= n; i += 4) {
@@ -105,16 +110,150 @@ void dense_square(const float* rows, std::size_t n, std::size_t stride, std::siz
     scan<kSquare>(nullptr, rows, nullptr, n, stride, dim, out);
 }
 
+// Three queries by two rows, twelve registers of lanes: a row is widened once for three queries. Lanes 0-3 of
+// all come before lanes 4-7, so that one row's and three queries' values are held at a time.
+template <Operation op, int kQueries, int kRows>
+static void tile(const double* queries, const float* rows, std::size_t dim, double* out,
+                 std::size_t out_stride) noexcept {
+    __m256d sum[2][kQueries][kRows];
+#pragma GCC unroll 2
+    for (int half = 0; half < 2; ++half)
+#pragma GCC unroll 3
+        for (int q = 0; q < kQueries; ++q)
+#pragma GCC unroll 2
+            for (int r = 0; r < kRows; ++r) sum[half][q][r] = _mm256_setzero_pd();
+    const auto add = [&](std::size_t half, const auto& query, const auto& row) {
+        __m256d value[kQueries];
+#pragma GCC unroll 3
+        for (std::size_t q = 0; q < kQueries; ++q) {
+            value[q] = _mm256_loadu_pd(query(q));
+            asm("" : "+x"(value[q]));  // else GCC loads it for each row: 13 products a nanosecond, not 17
+        }
+#pragma GCC unroll 2
+        for (std::size_t r = 0; r < kRows; ++r) {
+            const __m256d x = _mm256_cvtps_pd(_mm_loadu_ps(row(r)));
+#pragma GCC unroll 3
+            for (std::size_t q = 0; q < kQueries; ++q)
+                sum[half][q][r] = step<op>(sum[half][q][r], value[q], x);
+        }
+    };
+    const std::size_t whole = dim & ~std::size_t{7};
+    for (std::size_t d = 0; d < whole; d += 8) {
+#pragma GCC unroll 2
+        for (std::size_t half = 0; half < 2; ++half)
+            add(
+                half, [&](std::size_t q) { return queries + q * dim + d + half * 4; },
+                [&](std::size_t r) { return rows + r * dim + d + half * 4; });
+    }
+    if (whole < dim) {
+        double query[kQueries][8] = {};
+        float row[kRows][8] = {};
+        for (std::size_t d = whole; d < dim; ++d) {
+            for (std::size_t q = 0; q < kQueries; ++q) query[q][d - whole] = queries[q * dim + d];
+            for (std::size_t r = 0; r < kRows; ++r) row[r][d - whole] = rows[r * dim + d];
+        }
+#pragma GCC unroll 2
+        for (std::size_t half = 0; half < 2; ++half)
+            add(
+                half, [&](std::size_t q) { return query[q] + half * 4; },
+                [&](std::size_t r) { return row[r] + half * 4; });
+    }
+#pragma GCC unroll 3
+    for (std::size_t q = 0; q < kQueries; ++q)
+#pragma GCC unroll 2
+        for (std::size_t r = 0; r < kRows; ++r) out[q * out_stride + r] = reduce(sum[0][q][r], sum[1][q][r]);
+}
+
+template <Operation op>
+static void tiles(const double* queries, std::size_t n_queries, const float* rows, std::size_t n_rows,
+                  std::size_t dim, double* out, std::size_t out_stride) noexcept {
+    std::size_t q = 0;
+    for (; q + 3 <= n_queries; q += 3) {
+        std::size_t r = 0;
+        for (; r + 2 <= n_rows; r += 2)
+            tile<op, 3, 2>(queries + q * dim, rows + r * dim, dim, out + q * out_stride + r, out_stride);
+        if (r < n_rows)
+            tile<op, 3, 1>(queries + q * dim, rows + r * dim, dim, out + q * out_stride + r, out_stride);
+    }
+    for (; q < n_queries; ++q)
+        scan<op>(queries + q * dim, rows, nullptr, n_rows, dim, dim, out + q * out_stride);
+}
+
 void dense_dot_tile(const double* queries, std::size_t n_queries, const float* rows, std::size_t n_rows,
                     std::size_t dim, double* out, std::size_t out_stride) noexcept {
-    for (std::size_t q = 0; q < n_queries; ++q)
-        dense_dot(queries + q * dim, rows, nullptr, n_rows, dim, dim, out + q * out_stride);
+    tiles<kDot>(queries, n_queries, rows, n_rows, dim, out, out_stride);
 }
 
 void dense_l2_tile(const double* queries, std::size_t n_queries, const float* rows, std::size_t n_rows,
                    std::size_t dim, double* out, std::size_t out_stride) noexcept {
-    for (std::size_t q = 0; q < n_queries; ++q)
-        dense_l2(queries + q * dim, rows, nullptr, n_rows, dim, dim, out + q * out_stride);
+    tiles<kL2>(queries, n_queries, rows, n_rows, dim, out, out_stride);
+}
+
+void dense_dot_wide(const double* query, const double* rows, const std::uint32_t* ids, std::size_t n,
+                    std::size_t dim, double* out) noexcept {
+    scan<kDot>(query, rows, ids, n, dim, dim, out);
+}
+
+void dense_l2_wide(const double* query, const double* rows, const std::uint32_t* ids, std::size_t n,
+                   std::size_t dim, double* out) noexcept {
+    scan<kL2>(query, rows, ids, n, dim, dim, out);
+}
+
+static float sum_of(__m256 lanes) noexcept {
+    const __m128 four = _mm_add_ps(_mm256_castps256_ps128(lanes), _mm256_extractf128_ps(lanes, 1));
+    const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+}
+
+// Three queries by four rows in float32.
+template <int kQueries, int kRows>
+static void float_tile(const float* queries, const float* rows, std::size_t dim, float* out,
+                       std::size_t out_stride) noexcept {
+    __m256 sum[kQueries][kRows];
+#pragma GCC unroll 3
+    for (int q = 0; q < kQueries; ++q)
+#pragma GCC unroll 4
+        for (int r = 0; r < kRows; ++r) sum[q][r] = _mm256_setzero_ps();
+    const std::size_t whole = dim & ~std::size_t{7};
+    for (std::size_t d = 0; d < whole; d += 8) {
+        __m256 value[kQueries];
+#pragma GCC unroll 3
+        for (std::size_t q = 0; q < kQueries; ++q) {
+            value[q] = _mm256_loadu_ps(queries + q * dim + d);
+            asm("" : "+x"(value[q]));
+        }
+#pragma GCC unroll 4
+        for (std::size_t r = 0; r < kRows; ++r) {
+            const __m256 x = _mm256_loadu_ps(rows + r * dim + d);
+#pragma GCC unroll 3
+            for (std::size_t q = 0; q < kQueries; ++q) sum[q][r] = _mm256_fmadd_ps(value[q], x, sum[q][r]);
+        }
+    }
+    for (std::size_t q = 0; q < kQueries; ++q)
+        for (std::size_t r = 0; r < kRows; ++r) {
+            float rest = 0.0F;
+            for (std::size_t d = whole; d < dim; ++d) rest += queries[q * dim + d] * rows[r * dim + d];
+            out[q * out_stride + r] = sum_of(sum[q][r]) + rest;
+        }
+}
+
+void dense_float(const float* queries, std::size_t n_queries, const float* rows, std::size_t n_rows,
+                 std::size_t dim, float* out, std::size_t out_stride) noexcept {
+    std::size_t q = 0;
+    for (; q + 3 <= n_queries; q += 3) {
+        std::size_t r = 0;
+        for (; r + 4 <= n_rows; r += 4)
+            float_tile<3, 4>(queries + q * dim, rows + r * dim, dim, out + q * out_stride + r, out_stride);
+        for (; r < n_rows; ++r)
+            float_tile<3, 1>(queries + q * dim, rows + r * dim, dim, out + q * out_stride + r, out_stride);
+    }
+    for (; q < n_queries; ++q) {
+        std::size_t r = 0;
+        for (; r + 4 <= n_rows; r += 4)
+            float_tile<1, 4>(queries + q * dim, rows + r * dim, dim, out + q * out_stride + r, out_stride);
+        for (; r < n_rows; ++r)
+            float_tile<1, 1>(queries + q * dim, rows + r * dim, dim, out + q * out_stride + r, out_stride);
+    }
 }
 
 }  // namespace gnomon::avx2

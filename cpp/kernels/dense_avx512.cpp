@@ -17,6 +17,15 @@ static double reduce(__m512d lanes) noexcept {
 
 enum Operation { kDot, kL2, kSquare };
 
+static __m512d widen(const float* row) noexcept { return _mm512_maskz_cvtps_pd(0xFF, _mm256_loadu_ps(row)); }
+static __m512d widen(const double* row) noexcept { return _mm512_loadu_pd(row); }
+static __m512d widen_some(__mmask8 mask, const float* row) noexcept {
+    return _mm512_maskz_cvtps_pd(0xFF, _mm256_maskz_loadu_ps(mask, row));
+}
+static __m512d widen_some(__mmask8 mask, const double* row) noexcept {
+    return _mm512_maskz_loadu_pd(mask, row);
+}
+
 template <Operation op>
 static __m512d step(__m512d sum, __m512d q, __m512d x) noexcept {
     if (op == kL2) {
@@ -35,10 +44,10 @@ struct Rows {
 
 }  // namespace
 
-template <Operation op, int kRows>
-static void block(const double* query, const float* rows, const std::uint32_t* ids, std::size_t stride,
+template <Operation op, int kRows, class Value>
+static void block(const double* query, const Value* rows, const std::uint32_t* ids, std::size_t stride,
                   std::size_t dim, double* out) noexcept {
-    const float* row[kRows];
+    const Value* row[kRows];
 #pragma GCC unroll 8
     for (std::size_t r = 0; r < kRows; ++r) row[r] = rows + (ids != nullptr ? ids[r] : r) * stride;
     __m512d sum[kRows];
@@ -49,8 +58,7 @@ static void block(const double* query, const float* rows, const std::uint32_t* i
         const __m512d q = op == kSquare ? _mm512_setzero_pd() : _mm512_loadu_pd(query + d);
 #pragma GCC unroll 8
         for (int r = 0; r < kRows; ++r) {
-            const __m256 x = _mm256_loadu_ps(row[r] + d);
-            sum[r] = step<op>(sum[r], q, _mm512_cvtps_pd(x));
+            sum[r] = step<op>(sum[r], q, widen(row[r] + d));
         }
     }
     if (whole < dim) {
@@ -58,16 +66,15 @@ static void block(const double* query, const float* rows, const std::uint32_t* i
         const __m512d q = op == kSquare ? _mm512_setzero_pd() : _mm512_maskz_loadu_pd(mask, query + whole);
 #pragma GCC unroll 8
         for (int r = 0; r < kRows; ++r) {
-            const __m256 x = _mm256_maskz_loadu_ps(mask, row[r] + whole);
-            sum[r] = step<op>(sum[r], q, _mm512_cvtps_pd(x));
+            sum[r] = step<op>(sum[r], q, widen_some(mask, row[r] + whole));
         }
     }
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) out[r] = reduce(sum[r]);
 }
 
-template <Operation op>
-static void scan(const double* query, const float* rows, const std::uint32_t* ids, std::size_t n,
+template <Operation op, class Value>
+static void scan(const double* query, const Value* rows, const std::uint32_t* ids, std::size_t n,
                  std::size_t stride, std::size_t dim, double* out) noexcept {
     std::size_t i = 0;
     const auto some = [&](auto rows_of_block) {
@@ -110,8 +117,7 @@ static void tile(const double* queries, const float* rows, std::size_t dim, doub
     for (std::size_t d = 0; d < whole; d += 8) {
         __m512d x[kRows];
 #pragma GCC unroll 4
-        for (std::size_t r = 0; r < kRows; ++r)
-            x[r] = _mm512_maskz_cvtps_pd(0xFF, _mm256_loadu_ps(rows + r * dim + d));
+        for (std::size_t r = 0; r < kRows; ++r) x[r] = widen(rows + r * dim + d);
 #pragma GCC unroll 6
         for (std::size_t q = 0; q < kQueries; ++q) {
             const __m512d value = _mm512_loadu_pd(queries + q * dim + d);
@@ -123,8 +129,7 @@ static void tile(const double* queries, const float* rows, std::size_t dim, doub
         const __mmask8 mask = static_cast<__mmask8>((1u << (dim - whole)) - 1u);
         __m512d x[kRows];
 #pragma GCC unroll 4
-        for (std::size_t r = 0; r < kRows; ++r)
-            x[r] = _mm512_maskz_cvtps_pd(0xFF, _mm256_maskz_loadu_ps(mask, rows + r * dim + whole));
+        for (std::size_t r = 0; r < kRows; ++r) x[r] = widen_some(mask, rows + r * dim + whole);
 #pragma GCC unroll 6
         for (std::size_t q = 0; q < kQueries; ++q) {
             const __m512d value = _mm512_maskz_loadu_pd(mask, queries + q * dim + whole);
@@ -161,6 +166,72 @@ void dense_dot_tile(const double* queries, std::size_t n_queries, const float* r
 void dense_l2_tile(const double* queries, std::size_t n_queries, const float* rows, std::size_t n_rows,
                    std::size_t dim, double* out, std::size_t out_stride) noexcept {
     tiles<kL2>(queries, n_queries, rows, n_rows, dim, out, out_stride);
+}
+
+void dense_dot_wide(const double* query, const double* rows, const std::uint32_t* ids, std::size_t n,
+                    std::size_t dim, double* out) noexcept {
+    scan<kDot>(query, rows, ids, n, dim, dim, out);
+}
+
+void dense_l2_wide(const double* query, const double* rows, const std::uint32_t* ids, std::size_t n,
+                   std::size_t dim, double* out) noexcept {
+    scan<kL2>(query, rows, ids, n, dim, dim, out);
+}
+
+static float sum_of(__m512 lanes) noexcept {
+    const __m512d bits = _mm512_castps_pd(lanes);
+    const __m256 eight = _mm256_add_ps(_mm256_castpd_ps(_mm512_maskz_extractf64x4_pd(0xFF, bits, 0)),
+                                       _mm256_castpd_ps(_mm512_maskz_extractf64x4_pd(0xFF, bits, 1)));
+    const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+    const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+}
+
+// Six queries by four rows in float32.
+template <int kQueries, int kRows>
+static void float_tile(const float* queries, const float* rows, std::size_t dim, float* out,
+                       std::size_t out_stride) noexcept {
+    __m512 sum[kQueries][kRows];
+#pragma GCC unroll 6
+    for (int q = 0; q < kQueries; ++q)
+#pragma GCC unroll 4
+        for (int r = 0; r < kRows; ++r) sum[q][r] = _mm512_setzero_ps();
+    for (std::size_t d = 0; d < dim; d += 16) {
+        const std::size_t left = dim - d;
+        const auto mask = static_cast<__mmask16>(left < 16 ? (1u << left) - 1u : 0xFFFFu);
+        __m512 x[kRows];
+#pragma GCC unroll 4
+        for (std::size_t r = 0; r < kRows; ++r) x[r] = _mm512_maskz_loadu_ps(mask, rows + r * dim + d);
+#pragma GCC unroll 6
+        for (std::size_t q = 0; q < kQueries; ++q) {
+            const __m512 value = _mm512_maskz_loadu_ps(mask, queries + q * dim + d);
+#pragma GCC unroll 4
+            for (std::size_t r = 0; r < kRows; ++r) sum[q][r] = _mm512_fmadd_ps(value, x[r], sum[q][r]);
+        }
+    }
+#pragma GCC unroll 6
+    for (std::size_t q = 0; q < kQueries; ++q)
+#pragma GCC unroll 4
+        for (std::size_t r = 0; r < kRows; ++r) out[q * out_stride + r] = sum_of(sum[q][r]);
+}
+
+void dense_float(const float* queries, std::size_t n_queries, const float* rows, std::size_t n_rows,
+                 std::size_t dim, float* out, std::size_t out_stride) noexcept {
+    std::size_t q = 0;
+    for (; q + 6 <= n_queries; q += 6) {
+        std::size_t r = 0;
+        for (; r + 4 <= n_rows; r += 4)
+            float_tile<6, 4>(queries + q * dim, rows + r * dim, dim, out + q * out_stride + r, out_stride);
+        for (; r < n_rows; ++r)
+            float_tile<6, 1>(queries + q * dim, rows + r * dim, dim, out + q * out_stride + r, out_stride);
+    }
+    for (; q < n_queries; ++q) {
+        std::size_t r = 0;
+        for (; r + 4 <= n_rows; r += 4)
+            float_tile<1, 4>(queries + q * dim, rows + r * dim, dim, out + q * out_stride + r, out_stride);
+        for (; r < n_rows; ++r)
+            float_tile<1, 1>(queries + q * dim, rows + r * dim, dim, out + q * out_stride + r, out_stride);
+    }
 }
 
 }  // namespace gnomon::avx512

@@ -11,10 +11,55 @@ void screen_limits(const PanelLimits& panel, const QueryLimits& queries, std::si
     bounds::limits(panel, queries, n, limits);
 }
 
+// Squares of the eight rows that `bits` names; there may be no memory behind the others.
+static __m256 squares_of(const double* squares, unsigned bits) noexcept {
+    double some[8] = {};
+    if (bits != 0xFF) {
+        for (std::size_t r = 0; r < 8; ++r)
+            if (((bits >> r) & 1) != 0) some[r] = squares[r];
+        squares = some;
+    }
+    return _mm256_set_m128(_mm256_cvtpd_ps(_mm256_loadu_pd(squares + 4)),
+                           _mm256_cvtpd_ps(_mm256_loadu_pd(squares)));
+}
+
+// Eight rows at a time where many are taken; where few are, one by one is faster.
 std::size_t screen_take(const std::int32_t* acc, std::uint64_t mask, const TakeBounds& bounds,
                         const float* residuals, const float* tails, const double* squares,
                         std::uint32_t first_row, float* lower, float* upper, std::uint32_t* rows) noexcept {
-    return bounds::take(acc, mask, bounds, residuals, tails, squares, first_row, lower, upper, rows);
+    constexpr int kFew = 12;
+    if (__builtin_popcountll(mask) < kFew)
+        return bounds::take(acc, mask, bounds, residuals, tails, squares, first_row, lower, upper, rows);
+    const __m256 infinity = _mm256_set1_ps(__builtin_inff());
+    std::size_t n = 0;
+    for (std::size_t r = 0; r < kPanelRows; r += 8) {
+        const auto bits = static_cast<unsigned>(mask >> r & 0xFF);
+        if (bits == 0) continue;
+        const __m256i sums = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(acc + r));
+        __m256 middle = _mm256_mul_ps(_mm256_set1_ps(bounds.scale), _mm256_cvtepi32_ps(sums));
+        middle = _mm256_add_ps(middle, _mm256_set1_ps(bounds.base));
+        if (squares != nullptr) middle = _mm256_sub_ps(middle, squares_of(squares + r, bits));
+        __m256 width = _mm256_mul_ps(_mm256_set1_ps(bounds.slope), _mm256_loadu_ps(residuals + r));
+        width = _mm256_add_ps(_mm256_set1_ps(bounds.fixed), width);
+        if (tails != nullptr)
+            width = _mm256_add_ps(
+                width, _mm256_mul_ps(_mm256_set1_ps(bounds.tail_slope), _mm256_loadu_ps(tails + r)));
+        // Of a pair with a NaN these two take the second.
+        const __m256 low =
+            _mm256_max_ps(_mm256_sub_ps(middle, width), _mm256_sub_ps(_mm256_setzero_ps(), infinity));
+        const __m256 high = _mm256_min_ps(_mm256_add_ps(middle, width), infinity);
+        // The places of the bits, in bytes.
+        const std::uint64_t bytes = _pdep_u64(bits, 0x0101010101010101u) * 0xFF;
+        const std::uint64_t places = _pext_u64(0x0706050403020100u, bytes);
+        const __m256i order = _mm256_cvtepu8_epi32(
+            _mm_cvtsi64_si128(static_cast<long long>(places)));  // the rows that are taken first
+        _mm256_storeu_ps(lower + n, _mm256_permutevar8x32_ps(low, order));
+        _mm256_storeu_ps(upper + n, _mm256_permutevar8x32_ps(high, order));
+        const __m256i first = _mm256_set1_epi32(static_cast<int>(first_row + static_cast<std::uint32_t>(r)));
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(rows + n), _mm256_add_epi32(first, order));
+        n += static_cast<std::size_t>(__builtin_popcount(bits));
+    }
+    return n;
 }
 
 double screen_code(const float* x, std::size_t dim, double factor, double scale, double inverse,

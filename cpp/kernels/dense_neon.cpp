@@ -26,6 +26,10 @@ static Lanes widen(const float* row) noexcept {
              vcvt_high_f64_f32(high)}};
 }
 
+static Lanes widen(const double* row) noexcept {
+    return {{vld1q_f64(row), vld1q_f64(row + 2), vld1q_f64(row + 4), vld1q_f64(row + 6)}};
+}
+
 static Lanes load(const double* query) noexcept {
     return {{vld1q_f64(query), vld1q_f64(query + 2), vld1q_f64(query + 4), vld1q_f64(query + 6)}};
 }
@@ -51,10 +55,10 @@ static void step(Lanes& sum, const Lanes& q, const Lanes& x) noexcept {
 }
 
 // The last dim % 8 elements, padded with zeros: they add +0.0 or -0.0 to lanes that are never -0.0.
-template <Operation op>
-static void tail(Lanes& sum, const double* query, const float* row, std::size_t n) noexcept {
+template <Operation op, class Value>
+static void tail(Lanes& sum, const double* query, const Value* row, std::size_t n) noexcept {
     double q[8] = {};
-    float x[8] = {};
+    Value x[8] = {};
     for (std::size_t l = 0; l < n; ++l) {
         if (op != kSquare) q[l] = query[l];
         x[l] = row[l];
@@ -62,10 +66,10 @@ static void tail(Lanes& sum, const double* query, const float* row, std::size_t 
     step<op>(sum, load(q), widen(x));
 }
 
-template <Operation op, int kRows>
-static void block(const double* query, const float* rows, const std::uint32_t* ids, std::size_t stride,
+template <Operation op, int kRows, class Value>
+static void block(const double* query, const Value* rows, const std::uint32_t* ids, std::size_t stride,
                   std::size_t dim, double* out) noexcept {
-    const float* row[kRows];
+    const Value* row[kRows];
     for (std::size_t r = 0; r < kRows; ++r) row[r] = rows + (ids != nullptr ? ids[r] : r) * stride;
     Lanes sum[kRows];
     for (int r = 0; r < kRows; ++r) sum[r] = zero();
@@ -81,8 +85,8 @@ static void block(const double* query, const float* rows, const std::uint32_t* i
     }
 }
 
-template <Operation op>
-static void scan(const double* query, const float* rows, const std::uint32_t* ids, std::size_t n,
+template <Operation op, class Value>
+static void scan(const double* query, const Value* rows, const std::uint32_t* ids, std::size_t n,
                  std::size_t stride, std::size_t dim, double* out) noexcept {
     std::size_t i = 0;
     for (; i + 4 <= n; i += 4)
@@ -118,6 +122,55 @@ void dense_l2_tile(const double* queries, std::size_t n_queries, const float* ro
                    std::size_t dim, double* out, std::size_t out_stride) noexcept {
     for (std::size_t q = 0; q < n_queries; ++q)
         dense_l2(queries + q * dim, rows, nullptr, n_rows, dim, dim, out + q * out_stride);
+}
+
+void dense_dot_wide(const double* query, const double* rows, const std::uint32_t* ids, std::size_t n,
+                    std::size_t dim, double* out) noexcept {
+    scan<kDot>(query, rows, ids, n, dim, dim, out);
+}
+
+void dense_l2_wide(const double* query, const double* rows, const std::uint32_t* ids, std::size_t n,
+                   std::size_t dim, double* out) noexcept {
+    scan<kL2>(query, rows, ids, n, dim, dim, out);
+}
+
+// Four queries by four rows in float32.
+template <int kQueries, int kRows>
+static void float_tile(const float* queries, const float* rows, std::size_t dim, float* out,
+                       std::size_t out_stride) noexcept {
+    float32x4_t sum[kQueries][kRows];
+    for (int q = 0; q < kQueries; ++q)
+        for (int r = 0; r < kRows; ++r) sum[q][r] = vdupq_n_f32(0.0F);
+    const std::size_t whole = dim & ~std::size_t{3};
+    for (std::size_t d = 0; d < whole; d += 4) {
+        float32x4_t x[kRows];
+        for (std::size_t r = 0; r < kRows; ++r) x[r] = vld1q_f32(rows + r * dim + d);
+        for (std::size_t q = 0; q < kQueries; ++q) {
+            const float32x4_t value = vld1q_f32(queries + q * dim + d);
+            for (std::size_t r = 0; r < kRows; ++r) sum[q][r] = vfmaq_f32(sum[q][r], value, x[r]);
+        }
+    }
+    for (std::size_t q = 0; q < kQueries; ++q)
+        for (std::size_t r = 0; r < kRows; ++r) {
+            float rest = 0.0F;
+            for (std::size_t d = whole; d < dim; ++d) rest += queries[q * dim + d] * rows[r * dim + d];
+            out[q * out_stride + r] = vaddvq_f32(sum[q][r]) + rest;
+        }
+}
+
+void dense_float(const float* queries, std::size_t n_queries, const float* rows, std::size_t n_rows,
+                 std::size_t dim, float* out, std::size_t out_stride) noexcept {
+    std::size_t q = 0;
+    for (; q + 4 <= n_queries; q += 4) {
+        std::size_t r = 0;
+        for (; r + 4 <= n_rows; r += 4)
+            float_tile<4, 4>(queries + q * dim, rows + r * dim, dim, out + q * out_stride + r, out_stride);
+        for (; r < n_rows; ++r)
+            float_tile<4, 1>(queries + q * dim, rows + r * dim, dim, out + q * out_stride + r, out_stride);
+    }
+    for (; q < n_queries; ++q)
+        for (std::size_t r = 0; r < n_rows; ++r)
+            float_tile<1, 1>(queries + q * dim, rows + r * dim, dim, out + q * out_stride + r, out_stride);
 }
 
 }  // namespace gnomon::neon

@@ -57,6 +57,10 @@ using DenseDot = void(const double* query, const float* rows, const std::uint32_
 // The same sum of squares of query[d] - row[d]: difference, square and addition each rounded, so no FMA.
 using DenseL2 = DenseDot;
 
+// Both for rows that were widened before, once for many queries; they lie `dim` values apart.
+using DenseWide = void(const double* query, const double* rows, const std::uint32_t* ids, std::size_t n,
+                       std::size_t dim, double* out) noexcept;
+
 // out[i] = the canonical dot of row i with itself. It is finite if and only if the whole row is.
 using DenseSquare = void(const float* rows, std::size_t n, std::size_t stride, std::size_t dim,
                          double* out) noexcept;
@@ -127,6 +131,11 @@ using ScreenGreatest = float(const float* x, std::size_t dim) noexcept;
 using DenseTile = void(const double* queries, std::size_t n_queries, const float* rows, std::size_t n_rows,
                        std::size_t dim, double* out, std::size_t out_stride) noexcept;
 
+// A block of dots in float32: out[q * out_stride + r], added in any order of at most dim / 4 + 8 roundings
+// from a product to the sum, fused or not; so levels differ, and float_screen.hpp bounds by how much.
+using DenseFloat = void(const float* queries, std::size_t n_queries, const float* rows, std::size_t n_rows,
+                        std::size_t dim, float* out, std::size_t out_stride) noexcept;
+
 // MMR: redundancy[i] = max(redundancy[i], similarity[i]) for all i < n; returns the lowest i with taken[i] ==
 // 0 of greatest diversity * relevance[i] - (1 - diversity) * redundancy[i]; n when all are taken. Inputs
 // finite.
@@ -149,6 +158,9 @@ struct Kernels {
     DenseSquare* dense_square;
     DenseTile* dense_dot_tile;
     DenseTile* dense_l2_tile;
+    DenseWide* dense_dot_wide;
+    DenseWide* dense_l2_wide;
+    DenseFloat* dense_float;
     ScreenPanel* dense_screen;
     ScreenLimits* screen_limits;
     ScreenTake* screen_take;
@@ -172,6 +184,9 @@ DenseL2 dense_l2;
 DenseSquare dense_square;
 DenseTile dense_dot_tile;
 DenseTile dense_l2_tile;
+DenseWide dense_dot_wide;
+DenseWide dense_l2_wide;
+DenseFloat dense_float;
 ScreenPanel dense_screen;
 ScreenLimits screen_limits;
 ScreenTake screen_take;
@@ -195,6 +210,9 @@ DenseL2 dense_l2;
 DenseSquare dense_square;
 DenseTile dense_dot_tile;
 DenseTile dense_l2_tile;
+DenseWide dense_dot_wide;
+DenseWide dense_l2_wide;
+DenseFloat dense_float;
 ScreenPanel dense_screen;
 ScreenLimits screen_limits;
 ScreenTake screen_take;
@@ -218,6 +236,9 @@ DenseL2 dense_l2;
 DenseSquare dense_square;
 DenseTile dense_dot_tile;
 DenseTile dense_l2_tile;
+DenseWide dense_dot_wide;
+DenseWide dense_l2_wide;
+DenseFloat dense_float;
 ScreenPanel dense_screen;
 ScreenLimits screen_limits;
 ScreenTake screen_take;
@@ -238,8 +259,11 @@ using avx512::bm25_select;
 using avx512::bm25_settle;
 using avx512::dense_dot;
 using avx512::dense_dot_tile;
+using avx512::dense_dot_wide;
+using avx512::dense_float;
 using avx512::dense_l2;
 using avx512::dense_l2_tile;
+using avx512::dense_l2_wide;
 using avx512::dense_square;
 using avx512::mmr_step;
 using avx512::screen_code;
@@ -262,8 +286,11 @@ using avx512::bm25_select;
 using avx512::bm25_settle;
 using avx512::dense_dot;
 using avx512::dense_dot_tile;
+using avx512::dense_dot_wide;
+using avx512::dense_float;
 using avx512::dense_l2;
 using avx512::dense_l2_tile;
+using avx512::dense_l2_wide;
 using avx512::dense_square;
 using avx512::mmr_step;
 using avx512::screen_code;
@@ -291,6 +318,9 @@ DenseL2 dense_l2;
 DenseSquare dense_square;
 DenseTile dense_dot_tile;
 DenseTile dense_l2_tile;
+DenseWide dense_dot_wide;
+DenseWide dense_l2_wide;
+DenseFloat dense_float;
 ScreenPanel dense_screen;
 ScreenLimits screen_limits;
 ScreenTake screen_take;

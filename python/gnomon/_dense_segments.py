@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _core
+from .columns import ColumnBlock
 from .results import Ids
 
 Words = npt.NDArray[np.uint64]  # a bit for each row, from the lowest bit of the first word on
@@ -42,6 +43,7 @@ class Segment:
     ids: Ids
     alive: Words | None = None
     name: str | None = None  # of its files where it was saved or loaded
+    columns: ColumnBlock | None = None
 
     @cached_property
     def live(self) -> int:
@@ -77,6 +79,7 @@ class State:
     dim: int
     metric: str
     screen: str = "auto"
+    kinds: tuple[tuple[str, str], ...] = ()  # names and kinds of the columns
     saved: tuple[str, int] | None = field(default=None, compare=False)  # path and generation
 
     @cached_property
@@ -107,36 +110,6 @@ class State:
                 )
             found.append(where)
         return found
-
-    def allowed(self, chosen: Any) -> list[Words | None]:
-        """A filter as a bitmap for each segment, of rows that are alive as well.
-
-        `chosen` is None, a boolean mask over the live rows in order, or ids.
-        """
-        if chosen is None:
-            return [segment.alive for segment in self.segments]
-        array = chosen if isinstance(chosen, np.ndarray) else np.asarray(chosen)
-        if array.dtype == np.bool_:
-            return self._by_mask(array)
-        masks = [np.zeros(segment.core.n_rows, np.bool_) for segment in self.segments]
-        for number, row in self.find(chosen, "filter"):
-            masks[number][row] = True
-        return [pack(mask) for mask in masks]
-
-    def _by_mask(self, mask: Mask) -> list[Words | None]:
-        if mask.shape != (self.rows,):
-            raise ValueError(
-                f"filter must be a mask over the {self.rows} rows or a list of ids, "
-                f"got booleans of shape {list(mask.shape)}"
-            )
-        words: list[Words | None] = []
-        start = 0
-        for segment in self.segments:
-            part = segment.mask()
-            part[part] = mask[start : start + segment.live]
-            start += segment.live
-            words.append(pack(part))
-        return words
 
     def count(self, allowed: Sequence[Words | None]) -> int:
         """How many rows the bitmaps of a filter hold."""
@@ -199,7 +172,18 @@ class State:
         core = _core.DenseIndex(
             np.ascontiguousarray(np.concatenate(rows)), self.metric, "zero", self.screen
         )
-        return Segment(core, Ids.of(None if own else ids, len(ids)))
+        return Segment(core, Ids.of(None if own else ids, len(ids)), columns=_columns(segments))
+
+
+def _columns(segments: Sequence[Segment]) -> ColumnBlock | None:
+    """The columns of the live rows, in order; None where no segment has any."""
+    if all(segment.columns is None for segment in segments):
+        return None
+    blocks = []
+    for segment in segments:
+        block = segment.columns or ColumnBlock(segment.core.n_rows, {})
+        blocks.append(block if segment.alive is None else block.take(segment.mask()))
+    return ColumnBlock.concat(blocks)
 
 
 def _as_list(ids: Iterable[Any], name: str) -> list[Any]:

@@ -187,10 +187,11 @@ def read_bytes(folder: Path) -> bytes:
     path = folder / MANIFEST
     # O_NONBLOCK: opening a pipe must not wait for a writer.
     with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
-        mode = os.fstat(file.fileno()).st_mode
-        if not stat.S_ISREG(mode):
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
             raise _core.CorruptIndex(f"{path}: not a regular file; {_REMEDY}")
-        return file.read(MANIFEST_BYTES_MAX + 1)
+        # As long as the file is: read() sets aside what it is asked for.
+        return file.read(min(status.st_size, MANIFEST_BYTES_MAX) + 1)
 
 
 def committed(folder: Path) -> Manifest | None:

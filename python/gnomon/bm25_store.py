@@ -17,7 +17,7 @@ from . import _core
 from .bm25_ids import SegmentIds
 from .bm25_segment import Segment, State, joined_columns, joined_ids, pairs
 from .bm25_texts import Texts
-from .column_values import KINDS
+from .column_values import are_kinds
 from .columns import ColumnBlock
 from .storage import Directory, DirectoryWriter
 
@@ -105,16 +105,6 @@ def write_segment(writer: DirectoryWriter, sources: Sequence[Segment], number: i
         file = _core.ContainerWriter(writer.file(PART, role("columns", number)))
         columns.write(file)
         file.finish()
-
-
-def are_kinds(columns: Any) -> bool:
-    """Whether what a manifest says of the columns is pairs of a name and a kind."""
-    if not isinstance(columns, list) or not all(
-        isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str) for pair in columns
-    ):
-        return False
-    names = [name for name, _ in columns]
-    return len(set(names)) == len(names) and all(kind in KINDS for _, kind in columns)
 
 
 def segment_meta(sources: Sequence[Segment], number: int) -> dict[str, Any]:

@@ -137,7 +137,8 @@ def _run(
         found = sweep(spec, matrix, asked, truth.metric, k, threads=threads, repeats=repeats)
         for point in found:
             points.append(point)
-            click.echo(f"{point.name}: {point.qps:,.0f} queries/s", err=True)
+            alone = f"alone p95 {point.percentiles[1]:.3g} ms"
+            click.echo(f"{point.name}: {point.qps:,.0f} queries/s, {alone}", err=True)
     return points
 
 
@@ -166,12 +167,14 @@ def _write(
 
 def _as_dict(runs: list[Recall], points: list[Point], worst: int) -> dict[str, Any]:
     from .recall_report import comparisons, notes
+    from .recall_runners import LATENCIES
 
     speeds = {
         point.name: {
             "qps": point.qps,
             "seconds": point.seconds,
             "build_seconds": point.build_seconds,
+            **dict(zip(LATENCIES, point.percentiles, strict=True)),
         }
         for point in points
     }
@@ -193,9 +196,9 @@ def _print(runs: list[Recall], points: list[Point], worst: int) -> None:
     from .recall_report import comparisons, notes
     from .recall_stats import RESAMPLES
 
-    speeds = {point.name: point.qps for point in points}
+    speeds = {point.name: (point.qps, point.percentiles[1]) for point in points}
     columns = ["run", "k", "recall", "95 %", "strict-id", "threshold", "ann-bench", "big-ann"]
-    columns += ["min", "p5", "perfect"] + (["queries/s"] if points else [])
+    columns += ["min", "p5", "perfect"] + (["queries/s", "p95 ms"] if points else [])
     rows = []
     for run in runs:
         said = run.as_dict()
@@ -209,9 +212,12 @@ def _print(runs: list[Recall], points: list[Point], worst: int) -> None:
         cells += [_figure(others[name]) for name in names]
         cells += [_figure(said["per_query"][name]) for name in ("min", "p5")]
         cells.append(f"{said['perfect']}/{said['queries']}")
-        rows.append(
-            cells + ([f"{speeds[run.name]:,.0f}" if run.name in speeds else ""] if points else [])
-        )
+        if run.name in speeds:
+            qps, wait = speeds[run.name]
+            cells += [f"{qps:,.0f}", f"{wait:.3g}"]
+        elif points:
+            cells += ["", ""]
+        rows.append(cells)
     print_table(columns, rows)
     for run in runs:
         if run.name in speeds:  # dozens of settings; their notes are in --json and --html

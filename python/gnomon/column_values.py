@@ -120,3 +120,13 @@ def _parsed(text: str, name: str) -> datetime.datetime:
             f"{name} must be a date in ISO 8601 such as '2024-02-29' or '2024-02-29T12:30:00Z', "
             f"got {text!r}"
         ) from None
+
+
+def are_kinds(columns: Any) -> bool:
+    """Whether what a manifest says of the columns is pairs of a name and a kind."""
+    if not isinstance(columns, list) or not all(
+        isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str) for pair in columns
+    ):
+        return False
+    names = [name for name, _ in columns]
+    return len(set(names)) == len(names) and all(kind in KINDS for _, kind in columns)

@@ -4,31 +4,22 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
-from . import _core, _dense_search, _dense_storage, cuda_dense
+from . import _core, _dense_build, _dense_search, _dense_storage, cuda_dense
+from ._dense_edits import added, built, is_ours, listed, matrix, within
+from ._dense_filters import allowed
 from ._dense_search import Request
-from ._dense_segments import Segment, State
+from ._dense_segments import State
 from .arrays import as_count, as_float32, as_threads
 from .device import as_matrix, is_on_device, place_of
-from .results import Hits, Ids
+from .results import Hits
 
-_SCREEN_SHARE = 0.3  # of the float32 vectors, at most
+_NO_LEAST = -np.inf
 _HIT_BYTES = 96  # of one wanted row of one query while a search runs, about
-
-
-def _is_ours(rows: np.ndarray[Any, Any], vectors: Any) -> bool:
-    """Whether conversion made `rows` anew: only then can nobody go on writing to them.
-
-    Of tensors and of what has ``__array__`` it cannot be known.
-    """
-    if isinstance(vectors, np.ndarray):
-        return not np.may_share_memory(rows, vectors)
-    return isinstance(vectors, (list, tuple))
 
 
 class DenseIndex:
@@ -61,6 +52,8 @@ class DenseIndex:
         on_zero: str = "zero",
         screen: str = "auto",
         copy: bool = True,
+        columns: Any = None,
+        column_kinds: Mapping[str, str] | None = None,
         memory_budget: int | None = None,
         threads: int | None = None,
     ) -> DenseIndex:
@@ -82,10 +75,18 @@ class DenseIndex:
         screen
             ``"auto"`` adds an int8 screen where it pays (a quarter of the vectors' memory), turned
             so that single queries read a part of it where that pays; ``"int8"`` insists on a plain
-            one, ``"head"`` on a turned one, ``"none"`` does without. No answer depends on it.
+            one, ``"head"`` on a turned one, ``"none"`` and ``"float32"`` do without. No answer
+            depends on it.
         copy
             False keeps float32 memory of the caller as it lies; it must not be written to while
             the index lives.
+        columns
+            Values to filter by: a mapping from column to N values, or a list of N mappings from
+            column to value. A value is a str or a list of str (keyword), an int, a float, a date or
+            datetime, or None where a row has none.
+        column_kinds
+            Declares columns: "keyword", "integer", "float" or "date". A column that is not declared
+            has the kind of its first value.
         memory_budget
             In bytes, for vectors that are copied and the screen: a screen that does not fit is left
             out; ValueError when the vectors alone do not.
@@ -95,7 +96,8 @@ class DenseIndex:
         Raises
         ------
         ValueError
-            Wrong shape, NaN or infinity (naming the row), ids that repeat or do not fit.
+            Wrong shape, NaN or infinity (naming the row), ids that repeat or do not fit, columns
+            of another length.
 
         Examples
         --------
@@ -104,17 +106,77 @@ class DenseIndex:
         >>> index.search([1.0, 2.0], k=2).scores
         array([ 0., -8.])
         """
-        rows = _matrix(vectors)
-        table = Ids.of(ids, rows.shape[0])
+        rows = matrix(vectors)
         if memory_budget is not None:
-            screen = _within(as_count(memory_budget, "memory_budget"), rows, copy, screen)
-        if copy and not _is_ours(rows, vectors):
+            screen = within(as_count(memory_budget, "memory_budget"), rows, copy, screen)
+        if copy and not is_ours(rows, vectors):
             rows = rows.copy()
-        core = _core.DenseIndex(rows, metric, on_zero, screen, as_threads(threads))
-        segment = Segment(core, table)
-        kind = "position" if ids is None else table.kind
-        state = State((segment,), kind, rows.shape[0], rows.shape[1], core.metric, screen)
-        return cls(state)
+        count = as_threads(threads)
+        return cls(built(rows, ids, metric, on_zero, screen, count, columns, column_kinds))
+
+    @classmethod
+    def build_to(
+        cls,
+        path: str | os.PathLike[str],
+        vectors: Any,
+        ids: Iterable[Any] | None = None,
+        metric: str = "cosine",
+        *,
+        on_zero: str = "zero",
+        screen: str = "auto",
+        columns: Any = None,
+        column_kinds: Mapping[str, str] | None = None,
+        memory_budget: int = 1 << 30,
+        progress: Callable[[int], None] | None = None,
+        threads: int | None = None,
+    ) -> DenseIndex:
+        """Writes an index of more vectors than fit in memory, and opens it by memory map.
+
+        The vectors are taken block by block; each block is a segment of the index, so a greater
+        `memory_budget` makes faster searches. The directory is there completely or as it was
+        before. Arguments not named here are those of :meth:`build`.
+
+        Parameters
+        ----------
+        path
+            The directory, as for :meth:`save`.
+        vectors
+            The path of an .npy file, which is mapped; anything that slices by rows into arrays
+            (``numpy.memmap``, an HDF5 data set); or an iterable of blocks [n, D].
+        ids
+            One for each vector, or an iterator of them.
+        columns
+            As for :meth:`build`, for all vectors.
+        memory_budget
+            In bytes, for a block and what is made of it (1 GiB).
+        progress
+            Called with the vectors written so far after each block; an exception from it ends
+            the build.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import gnomon
+        >>> folder = tempfile.mkdtemp() + "/vectors"
+        >>> blocks = ([[float(i), 1.0]] for i in range(3))
+        >>> index = gnomon.DenseIndex.build_to(folder, blocks, metric="ip")
+        >>> index.search([1.0, 0.0], k=1).ids
+        array([2])
+        """
+        _dense_build.build_to(
+            path,
+            vectors,
+            ids,
+            metric,
+            on_zero,
+            screen,
+            columns,
+            column_kinds,
+            as_count(memory_budget, "memory_budget", 1),
+            progress,
+            as_threads(threads),
+        )
+        return cls.load(path)
 
     def search(
         self,
@@ -143,11 +205,15 @@ class DenseIndex:
         min_score
             Only rows that score at least this much. Queries may then have fewer than k hits.
         filter
-            Only these rows: a boolean mask over the index's rows in order, or a list of ids.
+            Only these rows: a condition on columns (``gnomon.field("year") >= 2020``, any
+            :class:`gnomon.Filter`, or its JSON form as a dict), a boolean mask over the index's
+            rows in order, or a list of ids.
         on_zero
             ``"error"`` refuses zero queries under cosine.
         screen
-            ``"auto"``, ``"int8"``, ``"head"`` or ``"none"``: how, never what.
+            How, never what: ``"int8"`` and ``"head"`` by the codes of the index, ``"float32"`` by
+            float32 dots of the vectors, ``"none"`` by float64 dots of all; ``"auto"`` by what took
+            the least time in searches like this one where that is not plain beforehand.
         stats
             A dict that is filled with what the search did, summed over the queries: rows
             ``screened`` in integers, ``candidates`` left, rows ``settled`` in float64, queries
@@ -174,7 +240,8 @@ class DenseIndex:
         Raises
         ------
         ValueError
-            Shapes that do not fit, k < 0, a query that is not finite, a mask of another length.
+            Shapes that do not fit, k < 0, a query that is not finite, a mask of another length, a
+            condition on a column that the index does not have.
         KeyError
             An id in `filter` that the index does not hold.
 
@@ -189,6 +256,9 @@ class DenseIndex:
         array([0, 2])
         >>> index.search([1.0, 0.0], k=1, filter=[1, 2]).ids
         array([2])
+        >>> index = gnomon.DenseIndex.build([[1.0], [2.0]], columns={"year": [1999, 2020]})
+        >>> index.search([1.0], filter=gnomon.field("year") >= 2000).ids
+        array([1])
         """
         state = self._state
         place = place_of(device)
@@ -200,14 +270,26 @@ class DenseIndex:
                 f"got shape {list(wanted.shape)}"
             )
         best = state.rows if k is None else min(as_count(k, "k"), state.rows)
-        request = Request(
-            best, on_zero, screen, as_threads(threads), level or "", _score(min_score)
-        )
-        allowed = state.allowed(filter)
         batch = wanted if wanted.ndim == 2 else wanted[None]
+        count = as_threads(threads)
+        plain = place is None and min_score is None and memory_budget is None
+        if plain and len(state.segments) == 1 and len(batch):
+            segment = state.segments[0]  # most searches: nothing to merge, nothing to divide
+            words = segment.alive if filter is None else allowed(state, filter)[0]
+            rows, scores, _, did = segment.core.search(
+                batch, best, on_zero, screen, count, level or "", _NO_LEAST, words
+            )
+            if stats is not None:
+                stats.update(did)
+            if wanted.ndim == 2:
+                shape = (len(batch), rows.size // len(batch))
+                rows, scores = rows.reshape(shape), scores.reshape(shape)
+            return Hits(segment.ids.take(rows), scores)
+        request = Request(best, on_zero, screen, count, level or "", _score(min_score))
+        bitmaps = allowed(state, filter)
         if len(batch) == 0:  # the words of a search for nothing are checked all the same
-            _dense_search.search(state, np.zeros(batch.shape, np.float32), request, allowed)
-            width = min(best, state.count(allowed))
+            _dense_search.search(state, np.zeros(batch.shape, np.float32), request, bitmaps)
+            width = min(best, state.count(bitmaps))
             empty = Hits(
                 [] if state.kind == "str" else np.zeros((0, width), np.int64), np.zeros((0, width))
             )
@@ -220,10 +302,10 @@ class DenseIndex:
         for piece in _dense_search.parts_of(len(batch), part):
             queries_here = batch[piece]
             if place is None:
-                found = _dense_search.search(state, queries_here, request, allowed)
+                found = _dense_search.search(state, queries_here, request, bitmaps)
             else:
                 here = as_matrix(queries_here, "queries", place)
-                found = cuda_dense.search(state, here, request, allowed, place, max_workspace_bytes)
+                found = cuda_dense.search(state, here, request, bitmaps, place, max_workspace_bytes)
             if wanted.ndim == 1 or min_score is not None:
                 lists += _dense_search.merged(state, found, len(queries_here), request)
             else:
@@ -234,9 +316,17 @@ class DenseIndex:
             return lists[0]
         return lists if min_score is not None else _dense_search.joined(lists)
 
-    def add(self, vectors: Any, ids: Iterable[Any] | None = None, *, on_zero: str = "zero") -> None:
+    def add(
+        self,
+        vectors: Any,
+        ids: Iterable[Any] | None = None,
+        *,
+        on_zero: str = "zero",
+        columns: Any = None,
+    ) -> None:
         """Adds rows [n, D] behind the others, with new ids of the index's kind.
 
+        `columns` as for :meth:`build`; columns keep their kinds, and a new one is empty before.
         An index that numbers its rows itself takes no ids and goes on numbering. ValueError for
         ids that are there already, TypeError for those of another kind; the index then stays as it
         was, as after every error.
@@ -250,10 +340,14 @@ class DenseIndex:
         ['b', 'a']
         """
         with self._edits:
-            self._state = _added(self._state, vectors, ids, on_zero)
+            self._state = added(self._state, vectors, ids, on_zero, columns)
 
-    def update(self, vectors: Any, ids: Iterable[Any], *, on_zero: str = "zero") -> None:
+    def update(
+        self, vectors: Any, ids: Iterable[Any], *, on_zero: str = "zero", columns: Any = None
+    ) -> None:
         """Replaces the rows of these ids; they then stand behind the others. KeyError: no such id.
+
+        Their values in `columns` are replaced too: a column that is not given is empty for them.
 
         Examples
         --------
@@ -265,11 +359,11 @@ class DenseIndex:
         """
         with self._edits:
             state = self._state
-            values = _listed(ids)
+            values = listed(ids)
             if len(set(values)) != len(values):
                 raise ValueError("ids of an update are unique; merge the rows that repeat")
             rest = state.without_rows(state.find(values, "ids"))
-            self._state = _added(rest, vectors, values, on_zero, numbered=True)
+            self._state = added(rest, vectors, values, on_zero, columns, numbered=True)
 
     def remove(self, ids: Iterable[Any]) -> None:
         """Removes the rows of these ids; KeyError names the first that is not there.
@@ -284,7 +378,7 @@ class DenseIndex:
         """
         with self._edits:
             state = self._state
-            self._state = state.without_rows(state.find(_listed(ids), "ids"))
+            self._state = state.without_rows(state.find(listed(ids), "ids"))
 
     def merge(self) -> None:
         """Rewrites all live rows as one segment. Answers stay; searches of many segments speed up.
@@ -314,6 +408,11 @@ class DenseIndex:
     def ids(self) -> list[Any]:
         """The ids of the rows, in order."""
         return [value for segment in self._state.segments for value in segment.live_ids()]
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """Name and kind of each column that filters may ask about."""
+        return dict(self._state.kinds)
 
     @property
     def segments(self) -> int:
@@ -401,13 +500,6 @@ class DenseIndex:
             raise _core.CorruptIndex("ids: not unique over the segments; build the index again")
 
 
-def _matrix(vectors: Any) -> Any:
-    rows = as_float32(vectors, "vectors")
-    if rows.ndim != 2:
-        raise ValueError(f"vectors must be a matrix [N, D], got shape {list(rows.shape)}")
-    return rows
-
-
 def _score(min_score: float | None) -> float | None:
     if min_score is None:
         return None
@@ -416,51 +508,3 @@ def _score(min_score: float | None) -> float | None:
     if np.isnan(min_score):
         raise ValueError("min_score must be a number, got NaN")
     return float(min_score)
-
-
-def _within(budget: int, rows: Any, copy: bool, screen: str) -> str:
-    """The screen that fits the budget."""
-    own = rows.nbytes if copy else 0
-    if own > budget:
-        raise ValueError(
-            f"memory_budget is {budget} bytes, but the vectors take {own} as float32; raise it, "
-            "pass copy=False over memory-mapped float32, or search in a stream (gnomon.stream_topk)"
-        )
-    return screen if own + _SCREEN_SHARE * rows.nbytes <= budget else "none"
-
-
-def _listed(ids: Iterable[Any]) -> list[Any]:
-    if isinstance(ids, (str, bytes)):
-        raise TypeError("ids is one text; pass a list of ids")
-    return ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
-
-
-def _added(
-    state: State, vectors: Any, ids: Iterable[Any] | None, on_zero: str, numbered: bool = False
-) -> State:
-    rows = _matrix(vectors)
-    if rows.shape[1] != state.dim:
-        raise ValueError(f"vectors must be [n, {state.dim}], got shape {list(rows.shape)}")
-    if state.kind == "position":
-        if ids is not None and not numbered:
-            raise TypeError("this index numbers its rows itself; add() takes no ids here")
-        if ids is None:
-            ids = range(state.counter, state.counter + rows.shape[0])
-    elif ids is None:
-        raise TypeError(f"this index has ids of kind {state.kind!r}; pass one for each row")
-    table = Ids.of(ids, rows.shape[0])
-    wanted = "int" if state.kind == "position" else state.kind
-    if rows.shape[0] > 0 and state.rows > 0 and table.kind != wanted:
-        raise TypeError(f"ids must be {wanted}, as those of the index are, got {table.kind}")
-    taken = table.take(np.arange(rows.shape[0]))
-    for value in taken if isinstance(taken, list) else taken.tolist():
-        if value in state.places:
-            raise ValueError(f"id {value!r} is in the index already; use update()")
-    if not _is_ours(rows, vectors):
-        rows = rows.copy()
-    core = _core.DenseIndex(rows, state.metric, on_zero, state.screen)
-    kind = state.kind
-    if state.rows == 0 and kind != "position" and rows.shape[0] > 0:
-        kind = table.kind
-    added = state.with_rows(Segment(core, table))
-    return replace(added, kind=kind, counter=state.counter if numbered else added.counter)

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from . import _core
+from ._dense_build import checked, opened, rows_at_once
 from .arrays import as_count, as_float32, as_threads
 from .dense import TopK
 
 _BUDGET = 256 << 20
-_COPIES = (
-    2.4  # of a block's float32: read ahead by the system, converted, its squares and its screen
-)
 _SCREENED = 24  # queries from which coding a block for one use pays
 
 
@@ -73,7 +70,7 @@ def stream_topk(
     >>> found.indices, found.values
     (array([1]), array([1.]))
     """
-    rows = _opened(vectors)
+    rows = opened(vectors)
     wanted = as_float32(queries, "queries")
     n, dim = rows.shape
     if wanted.ndim not in (1, 2) or wanted.shape[-1] != dim:
@@ -83,8 +80,7 @@ def stream_topk(
     batch = np.atleast_2d(wanted)
     best = min(as_count(k, "k"), n)
     budget = as_count(memory_budget, "memory_budget", 1)
-    block = max(1, int(budget / (_COPIES * 4 * max(1, dim))))
-    block = max(1, block // 64 * 64) if block >= 64 else block
+    block = rows_at_once(budget, dim)
     indices = np.empty((len(batch), 0), np.int64)
     values = np.empty((len(batch), 0), np.float64)
     for first in range(0, n, block) or (0,):
@@ -101,16 +97,6 @@ def stream_topk(
     return TopK(values[0], indices[0]) if wanted.ndim == 1 else TopK(values, indices)
 
 
-def _opened(vectors: Any) -> Any:
-    if isinstance(vectors, (str, os.PathLike)):
-        vectors = np.load(vectors, mmap_mode="r", allow_pickle=False)
-    elif not hasattr(vectors, "shape"):
-        vectors = np.asarray(vectors)
-    if len(vectors.shape) != 2:
-        raise ValueError(f"vectors must be a matrix [N, D], got shape {list(vectors.shape)}")
-    return vectors
-
-
 def _block(
     part: Any,
     first: int,
@@ -121,15 +107,9 @@ def _block(
     threads: int,
     level: str,
 ) -> TopK:
-    finite = np.isfinite(part).all(axis=1)
-    if not finite.all():
-        row = first + int(np.argmin(finite))
-        raise ValueError(
-            f"vectors: row {row} holds a NaN or a value that is infinite as float32; "
-            "remove or replace it"
-        )
+    rows_here = checked(part, first, metric, on_zero)
     screen = "int8" if len(batch) >= _SCREENED and 0 < part.shape[1] <= 66000 else "none"
-    core = _core.DenseIndex(np.ascontiguousarray(part), metric, on_zero, screen, threads, level)
+    core = _core.DenseIndex(rows_here, metric, on_zero, screen, threads, level)
     k = min(k, len(part))
     rows, scores, _, _ = core.search(batch, k, on_zero, "auto", threads, level)
     shape = (len(batch), k)

@@ -14,7 +14,7 @@ from ._svg import Line, chart
 from .formats_source import missing_extra
 from .recall import DEFINITIONS, Recall
 from .recall_report import COLUMNS, comparisons, notes, row
-from .recall_runners import Point
+from .recall_runners import LATENCIES, Point
 
 _STYLE = """body{font:14px/1.45 sans-serif;margin:2em auto;max-width:1100px;padding:0
 1em;color:#222} table{border-collapse:collapse;margin:1em 0;display:block;overflow-x:auto}
@@ -29,6 +29,16 @@ def curve_lines(
     lines: dict[str, list[tuple[float, float]]] = {}
     for point in points:
         lines.setdefault(point.index, []).append((runs[point.name].mean, point.qps))
+    return {name: sorted(line) for name, line in lines.items()}
+
+
+def wait_lines(
+    points: Sequence[Point], runs: dict[str, Recall]
+) -> dict[str, list[tuple[float, float]]]:
+    """For each index its (recall, 95th percentile of a query's milliseconds), by rising recall."""
+    lines: dict[str, list[tuple[float, float]]] = {}
+    for point in points:
+        lines.setdefault(point.index, []).append((runs[point.name].mean, point.percentiles[1]))
     return {name: sorted(line) for name, line in lines.items()}
 
 
@@ -73,6 +83,14 @@ def html_report(
             chart(lines, "recall", "queries a second", log_y=True),
         ]
         body.append(_table(CURVE_COLUMNS, curve_rows(points, by_name)))
+        slow = [Line(name, line) for name, line in wait_lines(points, by_name).items()]
+        body += [
+            "<h2>Recall and waiting</h2>",
+            "<p>A query alone, in milliseconds: one of twenty takes longer.</p>",
+            chart(slow, "recall", "95th percentile, ms", log_y=True),
+            "<h2>Waiting per query</h2>",
+            chart(_waits(points), "milliseconds", "share of queries"),
+        ]
     body += ["<h2>Recall per query</h2>", chart(_distributions(runs), "recall", "share of queries")]
     for run in runs:
         cells = [[query, f"{value:.4f}"] for query, value in run.worst(worst) if value < 1.0]
@@ -84,7 +102,10 @@ def html_report(
     return f"<!doctype html><html><head>{head}</head><body>{''.join(body)}</body></html>\n"
 
 
-CURVE_COLUMNS = ("index", "setting", "recall", "low", "high", "qps", "seconds", "build_seconds")
+CURVE_COLUMNS = (
+    *("index", "setting", "recall", "low", "high", "qps", "seconds", "build_seconds"),
+    *LATENCIES,
+)
 
 
 def curve_rows(points: Sequence[Point], runs: dict[str, Recall]) -> list[list[Any]]:
@@ -94,7 +115,7 @@ def curve_rows(points: Sequence[Point], runs: dict[str, Recall]) -> list[list[An
         run = runs[point.name]
         low, high = run.interval
         cells = [point.index, point.setting, run.mean, low, high]
-        rows.append([*cells, point.qps, point.seconds, point.build_seconds])
+        rows.append([*cells, point.qps, point.seconds, point.build_seconds, *point.percentiles])
     return rows
 
 
@@ -112,6 +133,17 @@ def _distributions(runs: Sequence[Recall]) -> list[Line]:
             below += count / len(counted)
             steps.append((value, below))
         lines.append(Line(f"{run.name} @{run.k}", steps, marks=False))
+    return lines
+
+
+def _waits(points: Sequence[Point]) -> list[Line]:
+    """Of each setting, which share of the queries took at most so long."""
+    lines = []
+    for point in points:
+        n = len(point.latencies)
+        shares = (np.arange(n) + 1) / max(n, 1)
+        steps = list(zip(point.latencies.tolist(), shares.tolist(), strict=True))
+        lines.append(Line(point.name, steps, marks=False))
     return lines
 
 
@@ -139,7 +171,7 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
 
 
 def write_plot(path: str, points: Sequence[Point], runs: dict[str, Recall]) -> None:
-    """The recall/QPS curve as PNG or SVG, by the suffix. Raises FormatError without matplotlib."""
+    """Recall against speed and waiting as PNG or SVG, by the suffix; FormatError: no matplotlib."""
     try:
         import matplotlib
         from matplotlib.figure import Figure
@@ -149,15 +181,20 @@ def write_plot(path: str, points: Sequence[Point], runs: dict[str, Recall]) -> N
     if suffix not in ("png", "svg"):
         raise ValueError(f"a plot is .png or .svg, got {path!r}")
     with matplotlib.rc_context({"svg.hashsalt": "gnomon"}):
-        figure = Figure(figsize=(8, 5), layout="constrained")
-        axes = figure.add_subplot()
-        for name, line in curve_lines(points, runs).items():
-            axes.plot(*zip(*line, strict=True), marker="o", label=name)
-        axes.set_yscale("log")
-        axes.set_xlabel("recall (tie-aware)")
-        axes.set_ylabel("queries a second")
-        axes.grid(visible=True, which="both", alpha=0.3)
-        axes.legend()
+        figure = Figure(figsize=(13, 5), layout="constrained")
+        panels = {
+            "queries a second": curve_lines(points, runs),
+            "95th percentile of single queries, ms": wait_lines(points, runs),
+        }
+        for number, (label, lines) in enumerate(panels.items()):
+            axes = figure.add_subplot(1, len(panels), number + 1)
+            for name, line in lines.items():
+                axes.plot(*zip(*line, strict=True), marker="o", label=name)
+            axes.set_yscale("log")
+            axes.set_xlabel("recall (tie-aware)")
+            axes.set_ylabel(label)
+            axes.grid(visible=True, which="both", alpha=0.3)
+            axes.legend()
         with replacing(path) as temp:
             metadata = {"Date": None} if suffix == "svg" else None
             figure.savefig(temp, format=suffix, dpi=150, metadata=metadata)

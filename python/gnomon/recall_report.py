@@ -142,14 +142,17 @@ def row(run: Recall) -> list[Any]:
     return ["" if cell is None else cell for cell in cells]
 
 
-SPEED_COLUMNS = ("qps", "seconds", "build_seconds")
+SPEED_COLUMNS = ("qps", "seconds", "build_seconds", "p50_ms", "p95_ms", "p99_ms")
 
 
 def as_csv(runs: Sequence[Recall], points: Sequence[Point] = ()) -> str:
     """One line a run and k, under a header; the last columns are of indexes that were run here."""
-    speeds = {point.name: [point.qps, point.seconds, point.build_seconds] for point in points}
+    speeds = {
+        point.name: [point.qps, point.seconds, point.build_seconds, *point.percentiles]
+        for point in points
+    }
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow([*COLUMNS, *SPEED_COLUMNS])
-    writer.writerows([*row(run), *speeds.get(run.name, ["", "", ""])] for run in runs)
+    writer.writerows([*row(run), *speeds.get(run.name, [""] * len(SPEED_COLUMNS))] for run in runs)
     return text.getvalue()

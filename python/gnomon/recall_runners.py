@@ -1,7 +1,9 @@
 """Other people's indexes, built and swept over their knobs: recall against queries a second.
 
 Each runner is built once over the base and searched at every setting of its one knob. A setting is
-timed `repeats` times over the whole batch; the fastest counts. `threads` is the library's own.
+timed `repeats` times over the whole batch; the fastest counts. Then queries are asked one by one, a
+thousand at most and a hundred of slow ones, for how long each takes: what a user waits. `threads`
+is the library's own.
 """
 
 from __future__ import annotations
@@ -17,8 +19,10 @@ import numpy.typing as npt
 from .recall_counts import Int64Array
 
 Float32Array = npt.NDArray[np.float32]
-Search = Callable[[Any], Int64Array]  # the knob's value -> ids [Q, k]
+Search = Callable[[Any, slice], Int64Array]  # the knob's value, which queries -> ids [Q, k]
 
+LATENCIES = {"p50_ms": 0.50, "p95_ms": 0.95, "p99_ms": 0.99}
+_TIMED_ALONE, _ENOUGH_ALONE, _ALONE_SECONDS = 1000, 100, 10.0
 _SWEEP = (8, 16, 32, 64, 128, 256, 512)
 
 
@@ -36,6 +40,7 @@ class Point:
     seconds: float
     build_seconds: float
     queries: int
+    latencies: npt.NDArray[np.float64]  # milliseconds of single queries, ascending
 
     @property
     def name(self) -> str:
@@ -46,6 +51,13 @@ class Point:
     def qps(self) -> float:
         """Queries a second."""
         return self.queries / self.seconds if self.seconds > 0 else float("inf")
+
+    @property
+    def percentiles(self) -> list[float]:
+        """Milliseconds of LATENCIES: the query at that rank; NaN without queries."""
+        n = len(self.latencies)
+        ranks = [min(n - 1, int(share * n)) for share in LATENCIES.values()]
+        return [float(self.latencies[rank]) if n else float("nan") for rank in ranks]
 
 
 class Built(NamedTuple):
@@ -113,12 +125,12 @@ def _faiss(task: Task, kind: str) -> Built:
         knob, values = "efSearch", [v for v in _SWEEP if v >= task.k] or [task.k]
     index.add(base)
 
-    def search(value: Any) -> Int64Array:
+    def search(value: Any, rows: slice) -> Int64Array:
         if knob == "nprobe":
             index.nprobe = value
         elif knob == "efSearch":
             index.hnsw.efSearch = value
-        found: Int64Array = index.search(queries, task.k)[1]
+        found: Int64Array = index.search(queries[rows], task.k)[1]
         return found
 
     return Built(knob, values, search)
@@ -133,9 +145,9 @@ def _hnswlib(task: Task) -> Built:
     index.set_num_threads(task.threads)
     index.add_items(task.base)
 
-    def search(value: Any) -> Int64Array:
+    def search(value: Any, rows: slice) -> Int64Array:
         index.set_ef(value)
-        return np.asarray(index.knn_query(task.queries, k=task.k)[0], np.int64)
+        return np.asarray(index.knn_query(task.queries[rows], k=task.k)[0], np.int64)
 
     return Built("ef", [v for v in _SWEEP if v >= task.k] or [task.k], search)
 
@@ -149,9 +161,9 @@ def _usearch(task: Task) -> Built:
     )
     index.add(np.arange(len(task.base)), task.base, threads=task.threads)
 
-    def search(value: Any) -> Int64Array:
+    def search(value: Any, rows: slice) -> Int64Array:
         index.expansion_search = value
-        found = index.search(task.queries, task.k, threads=task.threads)
+        found = index.search(task.queries[rows], task.k, threads=task.threads)
         keys = np.atleast_2d(np.asarray(found.keys)).astype(np.int64)
         if hasattr(found, "counts"):  # places behind the count hold no answer
             keys[np.arange(keys.shape[1]) >= np.asarray(found.counts)[:, None]] = -1
@@ -165,8 +177,8 @@ def _gnomon(task: Task) -> Built:
 
     index = DenseIndex.build(task.base, metric=task.metric, threads=task.threads)
 
-    def search(value: Any) -> Int64Array:
-        ids: Int64Array = index.search(task.queries, task.k, threads=task.threads).ids
+    def search(value: Any, rows: slice) -> Int64Array:
+        ids: Int64Array = index.search(task.queries[rows], task.k, threads=task.threads).ids
         return ids
 
     return Built("", (None,), search)
@@ -228,11 +240,19 @@ def sweep(
         seconds = float("inf")
         ids = np.zeros((0, 0), np.int64)
         setting = f"{built.knob}={value}" if built.knob else ""
-        for _ in range(repeats):
-            began = time.perf_counter()
-            try:
-                ids = built.search(value)
-            except RuntimeError as error:  # hnswlib: fewer than k were found
-                raise ValueError(f"{label} {setting}: {error}") from error
-            seconds = min(seconds, time.perf_counter() - began)
-        yield Point(label, setting, ids, seconds, build_seconds, len(queries))
+        latencies: list[float] = []
+        try:
+            for _ in range(repeats):
+                began = time.perf_counter()
+                ids = built.search(value, slice(None))
+                seconds = min(seconds, time.perf_counter() - began)
+            for query in range(min(len(queries), _TIMED_ALONE)):
+                began = time.perf_counter()
+                built.search(value, slice(query, query + 1))
+                latencies.append((time.perf_counter() - began) * 1e3)
+                if len(latencies) >= _ENOUGH_ALONE and sum(latencies) > _ALONE_SECONDS * 1e3:
+                    break
+        except RuntimeError as error:  # hnswlib: fewer than k were found
+            raise ValueError(f"{label} {setting}: {error}") from error
+        alone = np.sort(np.array(latencies, np.float64))
+        yield Point(label, setting, ids, seconds, build_seconds, len(queries), alone)
