@@ -312,7 +312,8 @@ PYBIND11_MODULE(GNOMON_CUDA_MODULE, module) {
     module.def("devices", &all_devices,
                "What is usable, and why what is not; never raises for want of a GPU.");
     module.attr("workspace_bytes") = kWorkspaceBytes;
-    py::class_<DenseHolder>(module, "DenseCorpus", py::is_final(), "Rows ready for exact search on a device.")
+    py::class_<DenseHolder>(module, "DenseCorpus", py::is_final(), py::module_local(),
+                            "Rows ready for exact search on a device.")
         .def(py::init<const py::object&, std::string_view, int, std::string_view, std::string_view,
                       std::size_t, std::size_t, std::string>(),
              py::arg("vectors"), py::arg("metric"), py::arg("device") = 0, py::arg("format") = "auto",
@@ -326,7 +327,8 @@ PYBIND11_MODULE(GNOMON_CUDA_MODULE, module) {
         .def_property_readonly("resident", [](const DenseHolder& one) { return one.corpus->resident(); })
         .def_property_readonly("bytes", [](const DenseHolder& one) { return one.corpus->bytes(); })
         .def_property_readonly("format", [](const DenseHolder& one) { return one.corpus->format(); });
-    py::class_<Bm25Corpus>(module, "Bm25Corpus", py::is_final(), "A scorer's postings on a device.")
+    py::class_<Bm25Corpus>(module, "Bm25Corpus", py::is_final(), py::module_local(),
+                           "A scorer's postings on a device.")
         .def(py::init(&bm25_corpus), py::arg("segments"), py::arg("formula"), py::arg("device") = 0,
              py::arg("range_docs") = 0)
         .def("search", &bm25_search, py::arg("plan"), py::arg("k"), py::arg("allowed"),

@@ -122,7 +122,8 @@ py::array DeviceArray::to_host() const {
 }
 
 void register_device_array(py::module_& module) {
-    py::class_<DeviceArray>(module, "DeviceArray", py::is_final(), "An array in device memory, for DLPack.")
+    py::class_<DeviceArray>(module, "DeviceArray", py::is_final(), py::module_local(),
+                            "An array in device memory, for DLPack.")
         .def_property_readonly("shape",
                                [](const DeviceArray& array) { return py::tuple(py::cast(array.shape())); })
         .def_property_readonly("device", &DeviceArray::device)

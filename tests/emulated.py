@@ -63,25 +63,35 @@ def _headers() -> list[Path]:
 def build(name: str, sources: list[Path], flags: list[str], *, shared: bool) -> Path:
     """The program or shared library of these sources; made once for what goes into it."""
     flags = [*FLAGS, *flags]
-    state = hashlib.sha256(" ".join([name, sys.version, *flags]).encode())
-    for path in [*sources, *_headers()]:
-        state.update(path.read_bytes())
-    folder = ROOT / "build" / "emulated" / state.hexdigest()[:16]
-    target = folder / name
-    if target.exists():
-        return target
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = ROOT / "build" / "emulated"
+    headers = hashlib.sha256(sys.version.encode())
+    for path in _headers():
+        headers.update(path.read_bytes())
+
+    def object_of(source: Path) -> Path:
+        state = headers.copy()
+        state.update(" ".join(flags).encode())
+        state.update(source.read_bytes())
+        return folder / f"{source.name}.{state.hexdigest()[:16]}.o"
 
     def compiled(source: Path) -> str:
-        out = folder / f"{source.name}.o"
-        own = [*_python_flags(), "-O0"] if source in BINDINGS else []
-        command = [compiler(), *flags, *own, "-x", "c++", "-c", str(source), "-o", str(out)]
-        subprocess.run(command, check=True)
+        out = object_of(source)
+        if not out.exists():
+            own = [*_python_flags(), "-O0"] if source in BINDINGS else []
+            part = out.with_suffix(f".{os.getpid()}")
+            command = [compiler(), *flags, *own, "-x", "c++", "-c", str(source), "-o", str(part)]
+            subprocess.run(command, check=True)
+            part.replace(out)
         return str(out)
 
+    state = hashlib.sha256("".join(object_of(source).name for source in sources).encode())
+    target = folder / state.hexdigest()[:16] / name
+    if target.exists():
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
     with ThreadPoolExecutor(min(2, os.cpu_count() or 1)) as pool:
         objects = list(pool.map(compiled, sources))
-    temporary = folder / f"{name}.{os.getpid()}"
+    temporary = target.with_name(f"{name}.{os.getpid()}")
     link = [*(["-shared"] if shared else []), *[flag for flag in flags if "sanitize" in flag]]
     subprocess.run([compiler(), *link, *objects, "-pthread", "-o", str(temporary)], check=True)
     temporary.replace(target)

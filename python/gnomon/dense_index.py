@@ -264,55 +264,55 @@ class DenseIndex:
         place = place_of(device)
         there = place is not None and is_on_device(queries, place)
         wanted = queries if there else as_float32(queries, "queries")
-        if wanted.ndim not in (1, 2) or wanted.shape[-1] != state.dim:
+        shape = tuple(wanted.shape)  # what DLPack hands over may know nothing else
+        if len(shape) not in (1, 2) or shape[-1] != state.dim:
             raise ValueError(
-                f"queries must be [D] or [Q, D] with D = {state.dim}, "
-                f"got shape {list(wanted.shape)}"
+                f"queries must be [D] or [Q, D] with D = {state.dim}, got shape {list(shape)}"
             )
         best = state.rows if k is None else min(as_count(k, "k"), state.rows)
-        batch = wanted if wanted.ndim == 2 else wanted[None]
-        count = as_threads(threads)
+        single = len(shape) == 1
+        batch, n = (wanted[None], 1) if single else (wanted, shape[0])
+        workers = as_threads(threads)
         plain = place is None and min_score is None and memory_budget is None
-        if plain and len(state.segments) == 1 and len(batch):
+        if plain and len(state.segments) == 1 and n:
             segment = state.segments[0]  # most searches: nothing to merge, nothing to divide
             words = segment.alive if filter is None else allowed(state, filter)[0]
             rows, scores, _, did = segment.core.search(
-                batch, best, on_zero, screen, count, level or "", _NO_LEAST, words
+                batch, best, on_zero, screen, workers, level or "", _NO_LEAST, words
             )
             if stats is not None:
                 stats.update(did)
-            if wanted.ndim == 2:
-                shape = (len(batch), rows.size // len(batch))
-                rows, scores = rows.reshape(shape), scores.reshape(shape)
+            if not single:
+                rows, scores = rows.reshape(n, -1), scores.reshape(n, -1)
             return Hits(segment.ids.take(rows), scores)
-        request = Request(best, on_zero, screen, count, level or "", _score(min_score))
+        request = Request(best, on_zero, screen, workers, level or "", _score(min_score))
         bitmaps = allowed(state, filter)
-        if len(batch) == 0:  # the words of a search for nothing are checked all the same
-            _dense_search.search(state, np.zeros(batch.shape, np.float32), request, bitmaps)
+        if n == 0:  # the words of a search for nothing are checked all the same
+            _dense_search.search(state, np.zeros(shape, np.float32), request, bitmaps)
             width = min(best, state.count(bitmaps))
             empty = Hits(
                 [] if state.kind == "str" else np.zeros((0, width), np.int64), np.zeros((0, width))
             )
             return [] if min_score is not None else empty
-        part = len(batch)
+        part = n
         if memory_budget is not None:
             each = max(1, best * _HIT_BYTES + 12 * state.dim)
             part = max(1, as_count(memory_budget, "memory_budget") // each)
         lists: list[Hits] = []
-        for piece in _dense_search.parts_of(len(batch), part):
-            queries_here = batch[piece]
+        for piece in _dense_search.parts_of(n, part):
+            queries_here, count = batch[piece], piece.stop - piece.start
             if place is None:
                 found = _dense_search.search(state, queries_here, request, bitmaps)
             else:
                 here = as_matrix(queries_here, "queries", place)
                 found = cuda_dense.search(state, here, request, bitmaps, place, max_workspace_bytes)
-            if wanted.ndim == 1 or min_score is not None:
-                lists += _dense_search.merged(state, found, len(queries_here), request)
+            if single or min_score is not None:
+                lists += _dense_search.merged(state, found, count, request)
             else:
-                lists.append(_dense_search.as_batch(state, found, len(queries_here), request))
+                lists.append(_dense_search.as_batch(state, found, count, request))
         if stats is not None:
             stats.update(request.stats)
-        if wanted.ndim == 1:
+        if single:
             return lists[0]
         return lists if min_score is not None else _dense_search.joined(lists)
 
