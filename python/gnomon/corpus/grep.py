@@ -2,7 +2,8 @@ r"""Complete search for lines: the trigram index says where to look, RE2 looks.
 
 Lines are what ripgrep takes for lines: what stands between line feeds. A match never spans one:
 RE2 is told so (``never_nl``, under which ``\s`` and ``[^a]`` do not match it either), and ``^`` and
-``$`` stand at the ends of lines. A byte order mark is not part of the first line, and UTF-16 is
+``$`` stand at the ends of lines. ``\d``, ``\s`` and ``\w`` are those of Unicode
+(`gnomon.corpus.perl_classes`). A byte order mark is not part of the first line, and UTF-16 is
 searched as the text that it encodes.
 """
 
@@ -19,6 +20,7 @@ from .answers import GrepLine, GrepResult
 from .literals import EVERYTHING, Tree, required_literals
 from .live import Live, Spot
 from .model import Document, Span
+from .perl_classes import unicode_classes
 from .rawmap import locate_many
 from .segment import Segment
 from .stored import StoredChunk
@@ -119,7 +121,7 @@ def _compiled(pattern: str, literal: bool, ignore_case: bool) -> Any:
     options.log_errors = False
     options.never_nl = True
     options.max_mem = _MEMORY
-    text = re2.escape(pattern) if literal else pattern
+    text = re2.escape(pattern) if literal else unicode_classes(pattern)
     flags = "(?im)" if ignore_case else "(?m)"
     try:
         return re2.compile((flags + text).encode("utf-8", "surrogatepass"), options=options)
