@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from gnomon.corpus import CorpusIndex, Documents, Folder, Snapshot
 from gnomon.corpus.literals import EVERYTHING, required_literals
+from gnomon.corpus.perl_classes import unicode_classes
 from gnomon.reference.trigram import trigram_fold
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -114,7 +115,7 @@ def lines_of(data: bytes) -> list[bytes]:
 
 def scanned(given: dict[str, bytes], pattern: str) -> set[tuple[str, int]]:
     """What a scan of every line finds, each taken alone."""
-    regex = re2.compile(pattern.encode())
+    regex = re2.compile(unicode_classes(pattern).encode())
     return {
         (path, number)
         for path, data in given.items()
@@ -170,6 +171,26 @@ def test_random_patterns_equal_a_scan(small, pattern):
         return
     found = {(line.path, line.line) for line in small.grep(pattern, limit=None).lines}
     assert found == scanned(FILES, pattern)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "yes", "no"),
+    [
+        (r"^a\sb$", ["a\xa0b", "a\u2003b", "a\x0bb", "a\x85b"], ["a\u200bb", "ab", "a\x1cb"]),
+        (r"^\w+$", ["größe", "x\u0301_1", "漢字", "ⓐ", "a\u200db", "٣"], ["a-b", "€", "½", ""]),
+        (r"^\d$", ["7", "٣"], ["½", "x"]),
+        (r"^\W\S\D$", ["-x-"], ["é--", "- -", "--٣"]),
+        (r"^[\w-]+$", ["a-é"], ["a é"]),
+        (r"^[^\d\s]$", ["x"], ["٣", "\u00a0"]),
+        (r"^[]\d]+$", ["]٣"], ["x"]),
+        (r"^[[:alpha:]\d]$", ["٣", "a"], ["é"]),
+        (r"^\Q\w\E\w$", ["\\wé"], ["éé"]),
+        (r"^\\w$", ["\\w"], ["é"]),
+    ],
+)
+def test_classes_are_those_of_unicode(pattern, yes, no):
+    regex = re2.compile(unicode_classes(pattern))
+    assert [text for text in [*yes, *no] if regex.search(text)] == yes
 
 
 def test_pages_and_limits(small):
