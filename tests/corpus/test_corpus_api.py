@@ -65,7 +65,7 @@ def test_spans_of_every_hit_hold_what_matched() -> None:
     rng = random.Random(1)
     checked = 0
     words = [t for fields in oracle.tokens for t in fields["body"] if len(t) > 2]
-    while checked < (100_000 if FULL else 1500):
+    while checked < (100_000 if FULL else 800):
         term = rng.choice(words)
         for item in corpus.hybrid_search(term, mode="exact", k=50, max_tokens=50_000):
             start, end = item.span
@@ -180,7 +180,7 @@ def test_no_answer_is_larger_than_asked_for_and_pages_add_up() -> None:
     ids = [chunk.id for done, _, _ in documents for chunk in done.chunks]
     rng = random.Random(7)
     paged = 0
-    for _ in range(10_000 if FULL else 150):
+    for _ in range(10_000 if FULL else 60):
         tool, args = random_call(rng, documents, ids)
         ask = getattr(corpus, tool)
         answers = [ask(**args)]
@@ -204,7 +204,7 @@ def test_no_answer_is_larger_than_asked_for_and_pages_add_up() -> None:
             ]
             assert shown == right, (tool, args)
             paged += len(answers) > 1
-    assert paged > 10
+    assert paged > 5
 
 
 def test_reading_in_pieces_gives_the_whole_text() -> None:
@@ -334,7 +334,7 @@ def test_hypotheses_equal_trying_everything() -> None:
     corpus, oracle = corpus_of(documents), Oracle(documents)
     rng = random.Random(13)
     texts = [fields["body"] for fields in oracle.tokens if len(fields["body"]) > 5]
-    for _ in range(1000 if FULL else 40):
+    for _ in range(1000 if FULL else 25):
         one = rng.choice(texts)
         a, b = rng.choice(one), rng.choice(rng.choice((one, rng.choice(texts))))
         if a == b or len({*ANALYZER.tokens(a), *ANALYZER.tokens(b)}) != 2:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from .answers import Answer, Confidence, Edge, Item, NoHit, Related, Report
 from .bounds import offset_of
 from .filtering import restriction
-from .items import Hit, Presenter
+from .items import Hit
 from .model import Chunk, Evidence, Section, Span
 from .questions import Call
 from .snapshot import Direction, GraphEdge
@@ -262,7 +262,7 @@ class _Walk:
         return [step for step in steps if kept[step.evidence.chunk_id]]
 
     def items(self, steps: Sequence[Step], relaxed: str) -> Iterator[Item]:
-        presenter = Presenter(self.snapshot, self.args["detail"])
+        presenter = self.engine.presenter(self.args["detail"])
         for step in steps:
             evidence = step.evidence
             chunk = self.snapshot.chunk(evidence.chunk_id)

@@ -22,7 +22,7 @@ from .answers import (
 )
 from .bounds import offset_of
 from .filtering import Restriction, restriction
-from .items import Hit, Presenter
+from .items import Hit
 from .modes import Choice, choose
 from .nohit import explain
 from .query_ast import Group, Meta, Node, Regex, leaves
@@ -261,11 +261,8 @@ class Search:
     ) -> Answer:
         terms = self._terms(node, compiler)
         regexes = any(isinstance(leaf, Regex) for leaf, _ in leaves(node))
-        presenter = Presenter(
-            self.engine.snapshot,
-            self.args["detail"],
-            marker,
-            compiler.regex_spans if regexes else {},
+        presenter = self.engine.presenter(
+            self.args["detail"], marker, compiler.regex_spans if regexes else None
         )
         slots = ranking.slots[offset : offset + self.args["k"]]
         confidence = self._confidence(mode, ranking, terms, marker)
