@@ -88,7 +88,7 @@ IMPORTS = {
 }
 FRAMEWORKS = {"langchain_core", "langgraph", "pydantic_ai", "agents", "dbos", "mcp"}
 ANN_LIBRARIES = {"faiss", "hnswlib", "usearch"}  # `gnomon recall --index` runs them
-CORPUS_PARSERS = {"pyromark", "tree_sitter"}  # each where its format is read
+CORPUS_PARSERS = {"pyromark", "tree_sitter", "re2"}  # each where its format or pattern is read
 PEERS = {"bm25s", "sentence_transformers"}  # gnomon.compat falls back to them
 WEB = {"starlette", "uvicorn"}  # `gnomon serve` over HTTP; the MCP SDK brings them
 LAZY = {

@@ -6,14 +6,11 @@ import json
 import os
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from .cli_common import UserError, user_errors, visible
-
-if TYPE_CHECKING:
-    from .corpus import UpdateReport
 
 _SHOWN = 10  # files left out that are named
 
@@ -94,7 +91,7 @@ def _update(writer: Any, path: str, options: dict[str, Any]) -> None:
         _print_report(report)
 
 
-def _print_report(report: UpdateReport) -> None:
+def _print_report(report: Any) -> None:
     for path, why, detail in report.left_out[:_SHOWN]:
         click.echo(f"left out: {visible(path)}: {why}{f' ({detail})' if detail else ''}", err=True)
     if len(report.left_out) > _SHOWN:

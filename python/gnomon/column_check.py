@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
+import operator
 from typing import Any
 
 import numpy as np
@@ -60,7 +60,7 @@ def _checked_keywords(column: Column, name: str) -> Column:
     codes, starts, terms = column.codes, column.starts, column.terms
     if codes is None or codes.dtype not in (np.uint8, np.uint16, np.uint32):
         raise _fault(f"{name!r}: no codes")
-    if any(a >= b for a, b in itertools.pairwise(terms)):
+    if not all(map(operator.lt, terms, terms[1:])):
         raise _fault(f"{name!r}: the dictionary is not sorted")
     if starts is None:
         has, most = codes != 0, len(terms)

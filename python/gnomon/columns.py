@@ -367,7 +367,7 @@ def write_strings(writer: _core.ContainerWriter, name: str, strings: Sequence[st
 
 def read_strings(container: _core.Container, name: str, n: int) -> list[str]:
     """What write_strings wrote, when there are n. Raises CorruptIndex."""
-    return list(StringTable(container, name, n))
+    return StringTable(container, name, n).values()
 
 
 def _check_name(name: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence, Sized
-from itertools import islice
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -172,6 +172,21 @@ class StringTable(Sequence[str]):
     def __len__(self) -> int:
         """How many strings there are."""
         return int(self._starts.shape[0]) - 1
+
+    def values(self) -> list[str]:
+        """All strings: a tenth of the time of asking for each."""
+        data = self._bytes.tobytes()
+        starts = self._starts.tolist()
+        if data.isascii():
+            text = data.decode("ascii")
+            return [text[first:last] for first, last in pairwise(starts)]
+        try:
+            return [
+                data[first:last].decode("utf-8", "surrogatepass")
+                for first, last in pairwise(starts)
+            ]
+        except UnicodeDecodeError as error:
+            raise _core.CorruptIndex(f"a string is not UTF-8: {error}") from None
 
     def __getitem__(self, place: Any) -> Any:
         """The string at this place."""

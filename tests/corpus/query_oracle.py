@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import product
 
 import gnomon
@@ -25,6 +25,7 @@ from gnomon.reference.bm25_query import distance
 from memory_snapshot import field_texts
 
 ANALYZER = gnomon.Analyzer()
+FIELDS_ALL = ("title", "heading", "body", "code")
 FIELDS = {"title": ["title"], "heading": ["heading"], "text": ["body", "code"], "code": ["code"]}
 
 
@@ -40,6 +41,11 @@ class Oracle:
         self.held = [
             {name: set(tokens) for name, tokens in fields.items()} for fields in self.tokens
         ]
+        self.places: dict[str, set[int]] = {}
+        for place, fields in enumerate(self.held):
+            for held in fields.values():
+                for token in held:
+                    self.places.setdefault(token, set()).add(place)
 
     def matching(self, node: Node) -> set[str]:
         """Ids of the passages for which a query holds."""
@@ -52,7 +58,7 @@ class Oracle:
             return self._group(node, [self.holds(part) for part in node.parts()])
         if isinstance(node, Within):
             return self._within(node)
-        return [self._leaf(node, place) for place in range(len(self.chunks))]
+        return self._leaf(node)
 
     @staticmethod
     def _group(node: Group, parts: Sequence[list[bool]]) -> list[bool]:
@@ -89,21 +95,35 @@ class Oracle:
             shown = [True] * len(self.chunks)
         return [held[group] and yes for group, yes in zip(groups, shown, strict=True)]
 
-    def _leaf(self, node: Node, place: int) -> bool:
-        done, chunk = self.chunks[place]
+    def _leaf(self, node: Node) -> list[bool]:
+        n = len(self.chunks)
         if isinstance(node, Every):
-            return True
+            return [True] * n
         if isinstance(node, Meta):
-            return _meta(node, done, chunk)
+            return [_meta(node, done, chunk) for done, chunk in self.chunks]
         if isinstance(node, Regex):
-            flags = re.IGNORECASE if node.ignore_case else 0
-            return any(re.search(node.pattern, line, flags) for line in chunk.text.split("\n"))
+            wanted = re.compile(node.pattern, re.IGNORECASE if node.ignore_case else 0)
+            return [
+                any(wanted.search(line) for line in chunk.text.split("\n"))
+                for _, chunk in self.chunks
+            ]
         name = node.near[0].field if isinstance(node, Close) else getattr(node, "field", "")
-        fields = FIELDS[name] if name else list(self.tokens[place])
-        return any(
-            self._in_field(node, self.tokens[place][field], self.held[place][field])
-            for field in fields
-        )
+        fields = FIELDS[name] if name else list(FIELDS_ALL)
+        holds = [False] * n
+        for place in self._candidates(node):
+            tokens, held = self.tokens[place], self.held[place]
+            holds[place] = any(self._in_field(node, tokens[field], held[field]) for field in fields)
+        return holds
+
+    def _candidates(self, node: Node) -> Iterable[int]:
+        """Passages that hold every token that the node needs, in whatever field."""
+        if isinstance(node, (Start, Similar)):
+            words = [w for w in self.places if self._in_field(node, [w], {w})]
+            return set().union(*(self.places[w] for w in words))
+        texts = [part.text for part in node.near] if isinstance(node, Close) else [node.text]
+        needed = {token for text in texts for token in _side_by_side(text)}
+        lists = [self.places.get(token, set()) for token in needed]
+        return set.intersection(*lists) if lists else ()
 
     @staticmethod
     def _in_field(node: Node, tokens: list[str], held: set[str]) -> bool:

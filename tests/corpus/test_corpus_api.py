@@ -180,7 +180,7 @@ def test_no_answer_is_larger_than_asked_for_and_pages_add_up() -> None:
     ids = [chunk.id for done, _, _ in documents for chunk in done.chunks]
     rng = random.Random(7)
     paged = 0
-    for _ in range(10_000 if FULL else 150):
+    for _ in range(10_000 if FULL else 100):
         tool, args = random_call(rng, documents, ids)
         ask = getattr(corpus, tool)
         answers = [ask(**args)]
@@ -204,7 +204,7 @@ def test_no_answer_is_larger_than_asked_for_and_pages_add_up() -> None:
             ]
             assert shown == right, (tool, args)
             paged += len(answers) > 1
-    assert paged > 10
+    assert paged > 5
 
 
 def test_reading_in_pieces_gives_the_whole_text() -> None:

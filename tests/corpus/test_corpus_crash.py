@@ -21,9 +21,9 @@ from pathlib import Path
 import pytest
 from corpus_states import built, embed, pages, put, told
 from gnomon import CorruptIndex
-from gnomon.corpus import CorpusIndex, Snapshot, coordinator
-from gnomon.corpus.coordinator import CRASH_POINTS
+from gnomon.corpus import CorpusIndex, Snapshot, transaction
 from gnomon.corpus.generation import KINDS, read_state
+from gnomon.corpus.transaction import CRASH_POINTS
 
 pytestmark = pytest.mark.filterwarnings("ignore:This process.*multi-threaded:DeprecationWarning")
 
@@ -65,7 +65,7 @@ def test_killed_at_a_named_point(tmp_path, monkeypatch, point):
             if name == point:
                 os.kill(os.getpid(), signal.SIGKILL)
 
-        coordinator._crash_point = crash
+        transaction.crash_point = crash
         put(CorpusIndex.open(path), new, embedder=embed)
 
     assert in_child(update) == signal.SIGKILL, "point not reached"
@@ -140,7 +140,7 @@ def test_an_error_on_the_way_changes_nothing(tmp_path, monkeypatch):
                 if name == point:
                     raise OSError(errno.ENOSPC, "No space left on device")
 
-            monkeypatch.setattr(coordinator, "_crash_point", fail)
+            monkeypatch.setattr(transaction, "crash_point", fail)
             with pytest.raises(OSError, match="No space"):
                 put(index, pages(2, 3))
             assert told(index.snapshot()) == before

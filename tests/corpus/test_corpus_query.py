@@ -188,7 +188,7 @@ def found(corpus: Corpus, text: str) -> tuple[list[str], int]:
 
 
 def test_random_queries_equal_trying_everything() -> None:
-    documents = sample(3 if FULL else 90)
+    documents = sample(2 if FULL else 90)
     corpus, oracle = corpus_of(documents, cache_bytes=0), Oracle(documents)
     queries = Queries(documents, 8)
     hits = 0
@@ -206,7 +206,7 @@ def test_random_queries_equal_trying_everything() -> None:
 
 def test_boolean_phrase_and_near_equal_sqlite() -> None:
     """The same tokens, numbered, in the four columns of an FTS5 table."""
-    documents = sample(3 if FULL else 90)
+    documents = sample(2 if FULL else 90)
     corpus, oracle = corpus_of(documents, cache_bytes=0), Oracle(documents)
     numbers: dict[str, str] = {}
 

@@ -50,14 +50,22 @@ def widths_of(ends: Array) -> Int64Array:
     return widths
 
 
+def place_of(ends: Array, value: int) -> int:
+    """How many of the rising ends are not above a value: the owner of a row.
+
+    The value takes the ends' type, or numpy would convert all of them first.
+    """
+    return int(ends.searchsorted(ends.dtype.type(value), side="right"))
+
+
 class Strings:
     """Byte strings end to end in a mapped file: ``NAME_text`` and ``NAME_end``."""
 
     def __init__(self, container: _core.Container, name: str) -> None:
-        self._container = container
-        self._text = f"{name}_text"
+        self._text: memoryview = container.array(f"{name}_text").data
         self.ends = container.array(f"{name}_end")
-        if len(self.ends) and np.any(self.ends[1:] < self.ends[:-1]):
+        last = int(self.ends[-1]) if len(self.ends) else 0
+        if last != len(self._text) or np.any(self.ends[1:] < self.ends[:-1]):
             raise _core.CorruptIndex(f"{container.path}: the {name} strings; index again")
 
     def __len__(self) -> int:
@@ -65,11 +73,11 @@ class Strings:
 
     def __getitem__(self, number: int) -> bytes:
         start = int(self.ends[number - 1]) if number else 0
-        return self._container.slice(self._text, start, int(self.ends[number])).tobytes()
+        return self._text[start : int(self.ends[number])].tobytes()
 
     def all(self) -> list[bytes]:
         """All strings."""
-        text = self._container.array(self._text).tobytes()
+        text = self._text.tobytes()
         ends = self.ends.tolist()
         return [text[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from .answers import CONFIDENCE, Answer, Item, Line, NoHit, Problem, Report
 from .bounds import CursorError, cursor_of, digest, fitted
+from .items import Presenter
+from .model import Span
 from .query_compile import QueryError
 from .questions import Call
-from .slots import Slots
+from .slots import Marker, Slots
 from .snapshot import Snapshot
 
 Embedder = Callable[[list[str]], Any]
@@ -42,6 +44,7 @@ class Engine:
         self.generation = snapshot.generation
         self._embedder = embedder
         self._vectors: dict[str, Any] = {}
+        self._beside: dict[str, Any] = {}
 
     @property
     def has_dense(self) -> bool:
@@ -54,6 +57,15 @@ class Engine:
         if self.snapshot.dense is None:
             return "the corpus has no vectors"
         return "no embedder was given to Corpus.open" if self._embedder is None else ""
+
+    def presenter(
+        self,
+        detail: str,
+        marker: Marker | None = None,
+        regex_spans: Mapping[str, Sequence[Span]] | None = None,
+    ) -> Presenter:
+        """What makes the items of one answer."""
+        return Presenter(self.snapshot, detail, marker, regex_spans or {}, self._beside)
 
     def vector(self, text: str) -> Any:
         """The embedding of a question."""
@@ -83,15 +95,18 @@ class Engine:
         n: int,
         offset: int,
         more: bool,
+        bases: Iterable[str] = (),
     ) -> Answer:
-        """A bounded answer of `n` items or lines that stand at `offset` of the whole list."""
-        shown = list(items)
-        used = sorted({item.confidence.basis for item in shown if item.confidence is not None})
+        """A bounded answer of `n` items or lines that stand at `offset` of the whole list.
+
+        `items` are made as long as they fit; `bases` are those of their confidences.
+        """
+        used = sorted(set(bases))
         report.confidence = tuple(f"{basis}: {CONFIDENCE[basis]}" for basis in used)
         key = self.key(tool, args)
         return fitted(
             report,
-            shown,
+            items,
             lines,
             n,
             args["max_tokens"],

@@ -21,6 +21,7 @@ from .model import Evidence
 from .snapshot_model import GraphEdge, Node
 
 Direction = Literal["out", "in", "both"]
+_NODES_MOST = 50_000  # that are kept ready
 _Proof = tuple[int, Place]  # segment, place
 _Edges = dict[tuple[str, str, str], list[_Proof]]
 
@@ -36,11 +37,21 @@ class Graph:
     def __init__(self, live: Live) -> None:
         self._live = live
         self.links = Links(live)
+        self._nodes: dict[str, Node | None] = {}
 
     # Entities
 
     def entity(self, key: str) -> Node | None:
         """The entity of this key, or None when the view has none."""
+        nodes = self._nodes  # other threads may put another dict in its place
+        if len(nodes) >= _NODES_MOST:
+            nodes = self._nodes = {}
+        try:
+            return nodes[key]
+        except KeyError:
+            return nodes.setdefault(key, self._entity(key))
+
+    def _entity(self, key: str) -> Node | None:
         spellings: dict[str, int] = {}
         mentions = documents = defined = 0
         for number, graph in self._graphs():

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import _core
-from .columns_io import Array, IdColumn, Int64Array, Strings, decoded
+from .columns_io import Array, IdColumn, Int64Array, Strings, decoded, place_of
 from .graph_columns import ROLE_COUNT, fold_last, fold_name
 from .prepare import ROLES
 
@@ -168,7 +168,7 @@ class GraphSegment:
     def mention(self, row: int) -> tuple[int, Place]:
         """The entity and the place of a mention."""
         c = self.columns
-        chunk = int(np.searchsorted(c["at_first"], row, side="right")) - 1
+        chunk = place_of(c["at_first"], row) - 1
         return int(c["at_entity"][row]), self._place(
             chunk, c["at_start"][row], c["at_length"][row], c["at_role"][row]
         )

@@ -14,12 +14,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .. import _core
 from .literals import EVERYTHING, Tree, required_literals
 from .live import Live, Spot
-from .model import Chunk, Document, Span
+from .model import Document, Span
 from .rawmap import locate_many
 from .segment import Segment
 from .snapshot_model import GrepLine, GrepResult
+from .stored import StoredChunk
 from .trigrams import Trigrams
 
 _BOM = b"\xef\xbb\xbf"
@@ -57,6 +59,12 @@ class Matcher:
         else:
             self.needed = required_literals(pattern, ignore_case)
 
+    def may_match(self, data: bytes) -> bool:
+        """Whether bytes hold what a match needs; much cheaper than to look for one."""
+        if self._regex is None:
+            return self._needle in data
+        return self.needed == EVERYTHING or _held(self.needed, _core.trigram_fold(data))
+
     def lines(self, data: bytes) -> Iterator[_Found]:
         """The lines that match, in order."""
         start = 3 if data.startswith(_BOM) else 0
@@ -91,6 +99,13 @@ class Matcher:
         while at >= 0:
             yield at, at + len(needle)
             at = data.find(needle, at + step)
+
+
+def _held(needed: Tree, folded: bytes) -> bool:
+    if isinstance(needed, bytes):
+        return _core.trigram_fold(needed) in folded
+    kind, parts = needed
+    return (all if kind == "all" else any)(_held(part, folded) for part in parts)
 
 
 def _compiled(pattern: str, literal: bool, ignore_case: bool) -> Any:
@@ -190,30 +205,27 @@ def _raw_lines(matcher: Matcher, segment: Segment, doc: int, document: Document)
 
 
 def _rendered_lines(matcher: Matcher, segment: Segment, doc: int, document: Document) -> _Lines:
-    first, _ = segment.chunk_range(doc)
     data: bytes | None = None
-    for chunk in segment.chunks(doc):
+    for number, chunk in segment.stored_chunks(doc, matcher.may_match):
         text = chunk.text.encode("utf-8", "surrogatepass")
         for found in matcher.lines(text):
             if data is None:
                 data = bytes(segment.raw(doc))
-            span = _raw_span(chunk, found.span)
-            matches = [_raw_span(chunk, match) for match in found.matches]
+            span = _raw_span(chunk, len(text), found.span)
+            matches = [_raw_span(chunk, len(text), match) for match in found.matches]
             before = data.count(b"\n", chunk.span[0], matches[0][0])
-            yield chunk.lines[0] + before, span, matches, first + chunk.ordinal
+            yield chunk.lines[0] + before, span, matches, number
 
 
-def _raw_span(chunk: Chunk, span: Span) -> Span:
-    """The raw bytes that show bytes of a chunk's text; an empty span stays one."""
+def _raw_span(chunk: StoredChunk, width: int, span: Span) -> Span:
+    """The raw bytes that show bytes of a chunk's text, which has `width`; an empty span stays
+    one.
+    """
     start, end = span
-    width = len(chunk.text.encode("utf-8", "surrogatepass"))
-    if start == end:
-        if start >= width:
-            return chunk.span[1], chunk.span[1]
-        begin = locate_many(chunk.raw_map, [(start, start + 1)])[0][0]
-        return chunk.span[0] + begin, chunk.span[0] + begin
-    begin, stop = locate_many(chunk.raw_map, [span])[0]
-    return chunk.span[0] + begin, chunk.span[0] + stop
+    if start == end == width:
+        return chunk.span[1], chunk.span[1]
+    begin, stop = locate_many(chunk.raw_map, [(start, max(end, start + 1))])[0]
+    return chunk.span[0] + begin, chunk.span[0] + (stop if end > start else begin)
 
 
 def _chunk_at(segment: Segment, doc: int, place: int) -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from .answers import Answer, Confidence, Item, NoHit, Report
 from .bounds import offset_of
 from .filtering import Restriction, restriction
-from .items import Hit, Presenter
+from .items import Hit
 from .query_compile import QueryError
 from .questions import Call
 from .snapshot import GrepLine, GrepResult
@@ -57,7 +57,7 @@ def grep(engine: Engine, call: Call) -> Answer:
     )
     more = offset + len(found.lines) < found.total_lines
     items = _items(engine, args["detail"], found.lines)
-    return engine.page("grep", args, report, items, (), len(found.lines), offset, more)
+    return engine.page("grep", args, report, items, (), len(found.lines), offset, more, ["exact"])
 
 
 def _found(
@@ -119,7 +119,7 @@ def _first_of(codes: Any, mask: Any) -> Any:
 
 
 def _items(engine: Engine, detail: str, lines: tuple[GrepLine, ...]) -> Iterator[Item]:
-    presenter = Presenter(engine.snapshot, detail)
+    presenter = engine.presenter(detail)
     for line in lines:
         chunk = engine.snapshot.chunk(line.chunk_id)
         item = presenter.item(Hit(chunk, None, Confidence(1.0, "exact"), spans=line.matches))

@@ -12,7 +12,7 @@ from ..bm25_query import Near, Or, Phrase, Query, Term
 from .answers import Answer, Confidence, Item, NoHit, Report, Score, TermCount
 from .bounds import offset_of
 from .filtering import restriction
-from .items import Hit, Presenter
+from .items import Hit
 from .nohit import _nearest as nearest_of
 from .query_ast import Node, Quoted, Word, leaves
 from .query_compile import Compiler, QueryError
@@ -89,7 +89,8 @@ def verify_hypothesis(engine: Engine, call: Call) -> Answer:
     )
     items = check.items(passages, shown, relaxed, args["detail"])
     more = offset + len(passages) < len(shown.passages)
-    return engine.page(call.tool, args, report, items, (), len(passages), offset, more)
+    bases = ["coverage" if relaxed else "exact"] if passages else []
+    return engine.page(call.tool, args, report, items, (), len(passages), offset, more, bases)
 
 
 class _Check:
@@ -256,7 +257,7 @@ class _Check:
         self, passages: list[int], found: _Together, relaxed: str, detail: str
     ) -> Iterator[Item]:
         spans = self.compiler.regex_spans
-        presenter = Presenter(self.engine.snapshot, detail, found.marker, spans)
+        presenter = self.engine.presenter(detail, found.marker, spans)
         cids = np.asarray(self.slots.cids(np.array(passages, dtype=np.int64)))
         for slot, chunk in zip(passages, self.engine.snapshot.at(cids), strict=True):
             parts, held = found.marker.parts(slot)

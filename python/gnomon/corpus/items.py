@@ -16,7 +16,8 @@ EXCERPT = {"ids": 0, "low": 400, "text": 1600, "full": 700}
 _NAMES = {"ids": 0, "low": 0, "text": 5, "full": 5}
 _RELATED = 3
 _MATCHES = 20
-_LINKS = ("see-also", "links-to", "fixed-by", "causes", "introduced-in", "parent")
+_KEPT_MOST = 20_000  # passages whose names and neighbours are kept
+_LINKS = ("see-also", "fixed-by", "causes")  # few of a section; others are for navigate
 UNDECLARED = "undeclared"
 NO_TIME = "0000-00-00T00:00:00Z"  # as wide as a time; who has a clock puts it in its place
 
@@ -42,6 +43,7 @@ class Presenter:
     detail: str
     marker: Marker | None = None
     regex_spans: Mapping[str, Sequence[Span]] = field(default_factory=dict)
+    kept: dict[str, tuple[tuple[Named, ...], tuple[Related, ...]]] = field(default_factory=dict)
     _documents: dict[str, Document] = field(default_factory=dict)
     _sections: dict[str, Section] = field(default_factory=dict)
 
@@ -95,8 +97,19 @@ class Presenter:
         item.type = document.type
         item.version = document.version
         item.url = document.url
-        item.entities = self.names(chunk.id)
-        item.related = hit.related or self.related(chunk)
+        names, related = self._beside(chunk)
+        item.entities = names
+        item.related = hit.related or related
+
+    def _beside(self, chunk: Chunk) -> tuple[tuple[Named, ...], tuple[Related, ...]]:
+        """Names and neighbours of a passage; those of hot passages are kept."""
+        known = self.kept.get(chunk.id)
+        if known is None:
+            known = self.names(chunk.id), self.related(chunk)
+            if len(self.kept) >= _KEPT_MOST:
+                self.kept.clear()
+            self.kept[chunk.id] = known
+        return known
 
     def document(self, doc_id: str) -> Document:
         """A document, read once."""
@@ -134,6 +147,9 @@ class Presenter:
         found = [Related("prev", before, False)] if before else []
         if behind:
             found.append(Related("next", behind))
+        above = self.section(chunk.section_id).parent
+        if above:
+            found.append(Related("parent", f"section:{above}"))
         node = f"section:{chunk.section_id}"
         for edge in self.snapshot.graph.edges(node, _LINKS, "out", limit=_RELATED):
             found.append(Related(edge.type, edge.target))

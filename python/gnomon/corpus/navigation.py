@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from .answers import Answer, Confidence, Edge, Item, NoHit, Related, Report
 from .bounds import offset_of
 from .filtering import restriction
-from .items import Hit, Presenter
+from .items import Hit
 from .model import Chunk, Evidence, Section, Span
 from .questions import Call
 from .snapshot import Direction, GraphEdge
@@ -79,14 +79,14 @@ def navigate(engine: Engine, call: Call) -> Answer:
         total=len(steps),
         exhaustive=not walk.bounded,
         no_hit=no_hit,
-        counts=walk.counts(target),
+        counts=walk.counts(steps, target),
         notes=tuple(walk.notes(target)),
     )
     relaxed = "name" if target.guessed else ""
     items = walk.items(shown, relaxed)
-    return engine.page(
-        "navigate", args, report, items, (), len(shown), offset, offset + len(shown) < len(steps)
-    )
+    bases = {"identity" if step.edge.relation in STRUCTURE else "edge" for step in shown}
+    more = offset + len(shown) < len(steps)
+    return engine.page("navigate", args, report, items, (), len(shown), offset, more, bases)
 
 
 class _Walk:
@@ -262,7 +262,7 @@ class _Walk:
         return [step for step in steps if kept[step.evidence.chunk_id]]
 
     def items(self, steps: Sequence[Step], relaxed: str) -> Iterator[Item]:
-        presenter = Presenter(self.snapshot, self.args["detail"])
+        presenter = self.engine.presenter(self.args["detail"])
         for step in steps:
             evidence = step.evidence
             chunk = self.snapshot.chunk(evidence.chunk_id)
@@ -281,7 +281,17 @@ class _Walk:
             item.matches = spans
             yield item
 
-    def counts(self, target: Target) -> dict[str, float]:
+    def counts(self, steps: Sequence[Step], target: Target) -> dict[str, float]:
+        """How many steps of each relation there are, and how often an entity is mentioned."""
+        found: dict[str, float] = {}
+        for step in steps:
+            found[step.edge.relation] = found.get(step.edge.relation, 0) + 1
+        if target.entities:
+            found["mentions"] = sum(node.mentions for node in target.entities)
+            found["defined-in"] = sum(node.defined for node in target.entities)
+        return dict(sorted(found.items()))
+
+    def degrees(self, target: Target) -> dict[str, float]:
         """How many edges of each relation there are, in both directions."""
         found: dict[str, float] = {}
         nodes = [node.key for node in target.entities] or [self._node(target)]
@@ -307,7 +317,7 @@ class _Walk:
         return found
 
     def nothing(self, target: Target, relation: str | None) -> NoHit:
-        has = ", ".join(f"{name} ({n:g})" for name, n in self.counts(target).items() if n)
+        has = ", ".join(f"{name} ({n:g})" for name, n in self.degrees(target).items() if n)
         return NoHit(
             "no_relation",
             (relation or self.args["direction"],),

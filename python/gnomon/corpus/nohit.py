@@ -147,7 +147,7 @@ def suggestions(word: str, compiler: Compiler) -> list[str]:
             found[spelling] = None
     for term in near_terms(word, compiler, _SUGGESTIONS):
         found[term] = None
-    if len(found) < _SUGGESTIONS:
+    if not found:  # names of entities are terms, too, but for those of several words
         for node in slots.snapshot.graph.similar(word, limit=_SUGGESTIONS):
             if node.name.casefold() not in found:
                 found[node.name] = None

@@ -12,6 +12,9 @@ import numpy.typing as npt
 
 from .. import _core
 from ..bm25 import BM25Index
+from ..bm25_session import Session
+from ..bm25_store import Layout
+from ..bm25_store import read_state as read_bm25
 from ..dense_index import DenseIndex
 from ..storage import Directory
 from .generation import Part, SegmentPart, State, manifest_crc, read_state
@@ -24,7 +27,13 @@ _ATTEMPTS_MOST = 1000
 class Opened:
     """A generation whose files are all open, so that it stays readable whatever is removed."""
 
-    def __init__(self, path: str, state: State, known: dict[str, Segment]) -> None:
+    def __init__(
+        self,
+        path: str,
+        state: State,
+        known: dict[str, Segment],
+        known_sparse: BM25Index | None = None,
+    ) -> None:
         self.path = path
         self.state = state
         folder = Path(path)
@@ -38,6 +47,7 @@ class Opened:
             self.segments.append(segment)
             self.alive.append(alive_of(part, segment))
         self._sparse = Directory.open(_checked(folder / "sparse" / state.sparse.name, state.sparse))
+        self._known_sparse = known_sparse
         self._vectors: DenseIndex | None = None
         if state.dense is not None:
             self._vectors = DenseIndex.load(
@@ -49,12 +59,13 @@ class Opened:
         """The newest generation; `known` when that is the one."""
         folder = os.path.realpath(os.fspath(path))
         segments = {s.name: s for s in known.segments} if known is not None else {}
+        sparse = None if known is None else known.__dict__.get("sparse")  # if it was asked for
         for _ in range(_ATTEMPTS_MOST):
             state = read_state(folder)
             if known is not None and state.generation == known.state.generation:
                 return known
             try:
-                return cls(folder, state, segments)
+                return cls(folder, state, segments, sparse)
             except (FileNotFoundError, _core.CorruptIndex) as error:
                 # A writer may have committed meanwhile; else the damage is real.
                 if read_state(folder).generation != state.generation:
@@ -69,13 +80,27 @@ class Opened:
 
     @cached_property
     def sparse(self) -> BM25Index:
-        """The BM25 index over all chunks."""
-        return BM25Index.read_part(self._sparse)
+        """The BM25 index over all chunks; segments that are known already are taken over."""
+        known, self._known_sparse = self._known_sparse, None
+        if known is None:
+            return BM25Index.read_part(self._sparse)
+        return taken_over(known, self._sparse, Session.of(self._sparse))
 
     @property
     def dense(self) -> DenseIndex | None:
         """The vectors, where there are any."""
         return self._vectors
+
+
+def taken_over(known: BM25Index, directory: Directory, session: Session) -> BM25Index:
+    """The index of another generation of the same corpus, with the segments that both have.
+
+    Numbers of segments are given once in the life of a corpus, so far as a generation names them.
+    """
+    meta = directory.meta("bm25")
+    layout = Layout.of_meta(meta)
+    state = read_bm25(directory, layout, meta.get("segments"), known._state)
+    return BM25Index(state, layout, known._analyzer, known._formula, session)
 
 
 def alive_of(part: SegmentPart, segment: Segment) -> npt.NDArray[np.bool_]:

@@ -174,7 +174,7 @@ def split_code(chunk: Chunk) -> tuple[str, str]:
     >>> from gnomon.corpus import process_document
     >>> done = process_document(b"Run:\n\n```\nls -l\n```\n", "docs", path="a.md")
     >>> [split_code(chunk) for chunk in done.chunks]
-    [('Run:', ''), ('', 'ls -l')]
+    [('Run:', 'ls -l\n')]
     """
     blocks = [block for block in chunk.blocks if block.kind == "code"]
     if not blocks:

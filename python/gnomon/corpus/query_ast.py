@@ -211,7 +211,7 @@ def escaped(text: str) -> str:
     >>> escaped("std::vector"), escaped("path:x"), escaped("AND")
     ('std::vector', 'path\\:x', '\\AND')
     """
-    if is_plain(text, FIELDS):
+    if (text.isalnum() and text not in ("AND", "OR", "NOT")) or is_plain(text, FIELDS):
         return text
     if text in ("AND", "OR", "NOT"):
         return "\\" + text

@@ -231,12 +231,13 @@ class Compiler:
                 [self.of_groups(part, codes, n, inside) for part in parts if self.query(part)]
                 for parts in (node.must, node.should, node.must_not)
             )
-            found = np.zeros(n, dtype=np.bool_)
-            found[codes[inside]] = True
-            for mask in every:
-                found &= mask
             if some and node.needs_one:
-                found &= np.logical_or.reduce(some)
+                every.append(np.logical_or.reduce(some))
+            found = np.zeros(n, dtype=np.bool_)
+            if every:
+                np.logical_and.reduce(every, out=found)
+            else:  # nothing must hold: every group that there is
+                found[codes[inside]] = True
             for mask in none:
                 found &= ~mask
             return found

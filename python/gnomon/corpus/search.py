@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +14,6 @@ from .answers import (
     Answer,
     Confidence,
     Fallback,
-    Item,
     NoHit,
     Part,
     Report,
@@ -22,7 +22,7 @@ from .answers import (
 )
 from .bounds import offset_of
 from .filtering import Restriction, restriction
-from .items import Hit, Presenter
+from .items import Hit
 from .modes import Choice, choose
 from .nohit import explain
 from .query_ast import Group, Meta, Node, Regex, leaves
@@ -261,11 +261,8 @@ class Search:
     ) -> Answer:
         terms = self._terms(node, compiler)
         regexes = any(isinstance(leaf, Regex) for leaf, _ in leaves(node))
-        presenter = Presenter(
-            self.engine.snapshot,
-            self.args["detail"],
-            marker,
-            compiler.regex_spans if regexes else {},
+        presenter = self.engine.presenter(
+            self.args["detail"], marker, compiler.regex_spans if regexes else None
         )
         slots = ranking.slots[offset : offset + self.args["k"]]
         confidence = self._confidence(mode, ranking, terms, marker)
@@ -286,32 +283,45 @@ class Search:
             no_hit=no_hit,
             notes=tuple(self.notes),
         )
-        items = self._items(slots, ranking, presenter, confidence, marker)
+        hits = self._hits(slots, ranking, confidence, marker)
         return self.engine.page(
-            self.tool, self.args, report, items, (), len(slots), offset, ranking.more
+            self.tool,
+            self.args,
+            report,
+            (presenter.item(make()) for _, make in hits),
+            (),
+            len(slots),
+            offset,
+            ranking.more,
+            {basis for basis, _ in hits},
         )
 
-    def _items(
+    def _hits(
         self,
         slots: list[int],
         ranking: Ranking,
-        presenter: Presenter,
         confidence: Callable[[int, float], Confidence],
         marker: Marker | None,
-    ) -> Iterator[Item]:
+    ) -> list[tuple[str, Callable[[], Hit]]]:
+        """For each slot the basis of its confidence, and what makes the hit when it is shown."""
         cids = np.asarray(self.slots.cids(np.array(slots, dtype=np.int64)))
-        chunks = self.engine.snapshot.at(cids)
         at = dict(zip(ranking.slots, ranking.scores, strict=True))
-        for slot, chunk in zip(slots, chunks, strict=True):
+
+        def hit(slot: int, cid: int) -> Hit:
             held = 0.0
             parts = ranking.parts.get(slot)
             if marker is not None and slot in ranking.sparse:
                 own, held = marker.parts(slot)
                 parts = parts or own
-            score = Score(at[slot], parts or (), ranking.sparse.get(slot), ranking.dense.get(slot))
-            yield presenter.item(
-                Hit(chunk, score, confidence(slot, held), ranking.relaxed.get(slot, ""))
-            )
+            sparse, dense = ranking.sparse.get(slot), ranking.dense.get(slot)
+            score = Score(at[slot], parts or (), sparse, dense)
+            chunk = self.engine.snapshot.at([cid])[0]
+            return Hit(chunk, score, confidence(slot, held), ranking.relaxed.get(slot, ""))
+
+        return [
+            (confidence(slot, 0.0).basis, partial(hit, slot, cid))
+            for slot, cid in zip(slots, cids.tolist(), strict=True)
+        ]
 
     def _terms(self, node: Node, compiler: Compiler) -> list[TermCount]:
         """The query's leaves with the passages of this view that hold each."""

@@ -7,6 +7,7 @@ were added. What has been deleted or may not be read is a mask beside the segmen
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy as np
 
 from .. import _core
 from ..storage import Directory
-from .columns_io import Array, IdColumn, Int64Array, widths_of
+from .columns_io import Array, IdColumn, Int64Array, place_of, widths_of
 from .graph_segment import GraphSegment
 from .model import Chunk, Document, Report, Section
 from .segment_writer import PART, VERSION
@@ -108,11 +109,11 @@ class Segment:
 
     def doc_of_chunk(self, chunk: int) -> int:
         """The document of a chunk."""
-        return int(np.searchsorted(self.chunk_end, chunk, side="right"))
+        return place_of(self.chunk_end, chunk)
 
     def doc_of_section(self, section: int) -> int:
         """The document of a section."""
-        return int(np.searchsorted(self.section_end, section, side="right"))
+        return place_of(self.section_end, section)
 
     @cached_property
     def chunk_doc(self) -> Array:
@@ -195,6 +196,12 @@ class Segment:
             self.section_ids[int(self.chunk_section[chunk])],
             chunk - self.chunk_range(doc)[0],
         )
+
+    def stored_chunks(
+        self, doc: int, holds: Callable[[bytes], bool]
+    ) -> Iterator[tuple[int, StoredChunk]]:
+        """Records of a document's chunks whose encoded form, the text in it, passes a test."""
+        return self._records["chunk"].holding(*self.chunk_range(doc), holds)
 
     def chunks(self, doc: int) -> tuple[Chunk, ...]:
         """All chunks of a document."""

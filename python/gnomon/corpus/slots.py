@@ -18,7 +18,7 @@ from .. import _core
 from .. import column_words as words_of
 from ..bm25_explain import _name as part_name
 from ..bm25_highlight import character_spans
-from ..bm25_query import Query
+from ..bm25_query import Query, Term
 from ..bm25_querying import StateView
 from ..bm25_searcher import explained
 from ..filters import Filter, FilterView
@@ -88,6 +88,8 @@ class Slots:
 
     def count(self, query: Query) -> int:
         """How many passages match."""
+        if isinstance(query, Term) and query.field is None:
+            return self.df(str(query.token))
         return _core.query_count(self.plan(query), self.state.core)
 
     def words(self, mask: Mask | None) -> list[Words] | None:

@@ -24,6 +24,7 @@ from .columns_io import Int64Array, widths_of
 from .graph import Direction, Graph
 from .live import Live, Spot
 from .model import Chunk, Document, Report, Section, Source
+from .near_duplicates import near_duplicates
 from .opened import Opened
 from .paths import path_pattern
 from .restricted import without_chunks, without_vectors
@@ -380,6 +381,20 @@ class Snapshot:
     def text(self, chunk: Chunk | str) -> str:
         """The rendered text of a chunk or of the chunk with this id."""
         return self.chunk(chunk).text if isinstance(chunk, str) else chunk.text
+
+    def near_duplicates(
+        self, chunk_ids: Sequence[str] | None = None, threshold: float = 0.9
+    ) -> dict[str, str]:
+        """For each of these chunks (all, by document, when not given) the first of them with nearly
+        the same text: see `gnomon.corpus.near_duplicates`. One that is like no earlier one has
+        itself.
+        """
+        if chunk_ids is None:
+            every = [chunk for doc, _ in self._live.catalogue for chunk in self.chunks_of(doc.id)]
+        else:
+            every = self.chunks(dict.fromkeys(chunk_ids))
+        heads = near_duplicates([chunk.text for chunk in every], threshold)
+        return {chunk.id: every[head].id for chunk, head in zip(every, heads, strict=True)}
 
     def _chunk(self, chunk_id: str) -> Spot:
         spot = self._live.chunk(chunk_id)

@@ -10,13 +10,14 @@ from __future__ import annotations
 import threading
 import zlib
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
 import numpy as np
 
 from .. import _core
+from .columns_io import place_of
 from .model import Block, Chunk, Document, ProcessedDocument, Report, Section, Span
 
 BLOCK_BYTES = 32 << 10
@@ -226,7 +227,7 @@ class Records:
 
     def raw(self, number: int) -> bytes | msgspec.Raw:
         """The encoded record."""
-        block = int(np.searchsorted(self._first, number, side="right")) - 1
+        block = place_of(self._first, number) - 1
         records = self._block(block)
         place = number - int(self._first[block])
         if not 0 <= place < len(records):
@@ -244,7 +245,7 @@ class Records:
         found: list[Any] = []
         number = first
         while number < last:
-            block = int(np.searchsorted(self._first, number, side="right")) - 1
+            block = place_of(self._first, number) - 1
             place = number - int(self._first[block])
             records = self._block(block)[place : place + last - number]
             if not records:
@@ -255,6 +256,15 @@ class Records:
                 raise self._damaged(str(error)) from None
             number += len(records)
         return found
+
+    def holding(
+        self, first: int, last: int, holds: Callable[[bytes], bool]
+    ) -> Iterator[tuple[int, Any]]:
+        """Records of [first, last), with their numbers, whose encoded form passes a test."""
+        for number in range(first, last):
+            record = self.raw(number)
+            if holds(bytes(record)):
+                yield number, self._decode(record)
 
     def _block(self, block: int) -> list[msgspec.Raw]:
         with self._lock:

@@ -100,22 +100,31 @@ def _walk(
                 coverage.leave_out(path, "visited before")
                 continue
             visited.add(identity)
-            names = sorted(os.listdir(place))
+            with os.scandir(place) as found_here:
+                entries = sorted(found_here, key=lambda entry: entry.name)
         except OSError as error:
             coverage.leave_out(path or ".", "unreadable", error.strerror or str(error))
             continue
         folders = []
-        for name in names:
-            inner, inner_path = os.path.join(place, name), f"{path}/{name}" if path else name
+        for entry in entries:
+            name, inner = entry.name, entry.path
+            inner_path = f"{path}/{name}" if path else name
             if name.startswith(".") and not hidden:
                 coverage.leave_out(inner_path, "hidden")
-            elif os.path.isdir(inner):
+            elif _is_folder(entry):
                 folders.append((inner, inner_path))
             else:
                 found = _file(inner, inner_path, coverage, max_bytes, known)
                 if found is not None:
                     yield found
         waiting += reversed(folders)
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link that leads in a circle
+        return False
 
 
 def _file(

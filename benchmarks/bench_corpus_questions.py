@@ -1,0 +1,198 @@
+"""How fast a corpus answers: the parts of a question, and whole calls of the API.
+
+bench_corpus_questions.py INDEX [--queries N] [--peers]
+
+INDEX is a corpus (`gnomon corpus index`). Words, phrases and identifiers are drawn from it with a
+fixed seed. `engine` rows take a parsed query to ids and the exact total; `api` rows are whole calls
+without the cache, items, highlights and report included. With --peers the same words go to SQLite
+FTS5 (in memory, one column of the same tokens) and literals to ripgrep, if it is there. One thread,
+milliseconds, median and 95th percentile.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import re
+import shutil
+import sqlite3
+import statistics
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from gnomon.corpus import Corpus
+from gnomon.corpus.query_compile import Compiler
+from gnomon.corpus.query_parse import parse
+
+clock = time.perf_counter
+SHARED = Path(__file__).parents[1].parent / "shared"
+
+
+class Words:
+    """What is asked for: drawn from the passages themselves."""
+
+    def __init__(self, corpus: Corpus, seed: int) -> None:
+        self.rng = random.Random(seed)
+        snapshot = corpus.snapshot
+        documents = list(snapshot.documents())
+        self.rng.shuffle(documents)
+        self.texts = [
+            chunk.text for each in documents[:400] for chunk in snapshot.chunks_of(each.id)
+        ]
+        self.plain = [re.findall(r"\b[a-z]{4,12}\b", text) for text in self.texts]
+        self.plain = [words for words in self.plain if len(words) > 8]
+        names = {
+            name for text in self.texts for name in re.findall(r"\b[a-z]+(?:_[a-z]+)+\b", text)
+        }
+        self.names = sorted(names)
+
+    def word(self) -> str:
+        return self.rng.choice(self.rng.choice(self.plain))
+
+    def pair(self) -> tuple[str, str]:
+        words = self.rng.choice(self.plain)
+        return self.rng.choice(words), self.rng.choice(words)
+
+    def phrase(self) -> str:
+        while True:
+            words = self.rng.choice(self.texts).split()
+            if len(words) > 3:
+                at = self.rng.randrange(len(words) - 2)
+                run = re.sub(r'["\\]', "", " ".join(words[at : at + 2]))
+                if re.search(r"\w", run):
+                    return run
+
+    def question(self) -> str:
+        return " ".join(self.word() for _ in range(30))
+
+
+def queries(words: Words, n: int) -> dict[str, list[str]]:
+    pairs = [words.pair() for _ in range(n)]
+    return {
+        "AND of two words": [f"{a} AND {b}" for a, b in pairs],
+        "phrase of two words": [f'"{words.phrase()}"' for _ in range(n)],
+        "NEAR within 5": [f"NEAR({a}, {b}, 5)" for a, b in pairs],
+        "SECTION of two words": [f"SECTION({a} AND {b})" for a, b in pairs],
+        "identifier": [words.rng.choice(words.names) for _ in range(n)],
+        "question of 30 words": [words.question() for _ in range(n)],
+    }
+
+
+def timed(run: Callable[[Any], Any], given: Sequence[Any]) -> list[float]:
+    found = []
+    for each in given:
+        began = clock()
+        run(each)
+        found.append((clock() - began) * 1000)
+    return sorted(found)
+
+
+def show(what: str, times: Sequence[float]) -> None:
+    row = {
+        "what": what,
+        "p50_ms": round(statistics.median(times), 3),
+        "p95_ms": round(times[int(0.95 * (len(times) - 1))], 3),
+        "n": len(times),
+    }
+    print(json.dumps(row), flush=True)
+
+
+def engine(corpus: Corpus, given: dict[str, list[str]]) -> None:
+    slots = corpus._shared.engine(corpus.scopes).slots
+    for what, texts in given.items():
+        loose = what.startswith("question")
+        nodes = [parse(text, "or" if loose else "and").node for text in texts]
+
+        def answer(node: Any, loose: bool = loose) -> None:
+            query = Compiler(slots, loose).query(node)
+            if query is not None:
+                tree = slots.plan(query)
+                slots.total(tree)
+                slots.top(tree, 10, None)
+
+        timed(answer, nodes[:3])
+        show(f"engine: {what}, total and 10 best", timed(answer, nodes))
+
+
+def api(corpus: Corpus, given: dict[str, list[str]], words: Words, n: int) -> None:
+    for what, texts in given.items():
+        timed(corpus.hybrid_search, texts[:3])
+        show(f"api: {what}", timed(corpus.hybrid_search, texts))
+    pairs = [words.pair() for _ in range(n)]
+    show("api: verify_hypothesis in a section",
+         timed(lambda pair: corpus.verify_hypothesis(*pair), pairs))  # fmt: skip
+    names = [words.rng.choice(words.names) for _ in range(n)]
+    show("api: grep of a literal", timed(lambda name: corpus.grep(name, literal=True), names))
+    show("api: navigate, 1 hop", timed(corpus.navigate, names))
+    show("api: navigate, 2 hops", timed(lambda name: corpus.navigate(name, depth=2), names))
+    graph = corpus.snapshot.graph
+    keys = [found[0].key for name in names if (found := graph.find_entities(name, limit=1))]
+    show("graph: edges of an entity", timed(lambda key: graph.edges(key, limit=10), keys))
+    ids = [item.chunk_id for name in names[:50] for item in corpus.hybrid_search(name, k=2)]
+    show("api: read a passage", timed(corpus.read, ids))
+    documents = [f"doc:{each.id}" for each in list(corpus.snapshot.documents())[:n]]
+    show("api: outline of a document", timed(corpus.outline, documents))
+    kept = Corpus.of(corpus._shared.snapshot)
+    timed(kept.navigate, names)
+    show("api: navigate, kept in the cache", timed(kept.navigate, names))
+
+
+def peers(corpus: Corpus, given: dict[str, list[str]], words: Words) -> None:
+    snapshot = corpus.snapshot
+    db = sqlite3.connect(":memory:")
+    db.execute("CREATE VIRTUAL TABLE f USING fts5(t, content='')")
+    for document in snapshot.documents():
+        rows = [(chunk.text,) for chunk in snapshot.chunks_of(document.id)]
+        db.executemany("INSERT INTO f(t) VALUES(?)", rows)
+    ask = "SELECT rowid FROM f WHERE f MATCH ? ORDER BY bm25(f) LIMIT 10"
+    theirs = {
+        "AND of two words": lambda text: text,
+        "phrase of two words": lambda text: text,
+        "NEAR within 5": lambda text: re.sub(r"\((\w+), (\w+), 5", r"(\1 \2, 4", text),
+        "question of 30 words": lambda text: " OR ".join(text.split()),
+    }
+    for what, turned in theirs.items():
+        texts = [turned(text) for text in given[what]]
+        show(f"FTS5: {what}", timed(lambda text: db.execute(ask, (text,)).fetchall(), texts))
+    rg, place = shutil.which("rg"), SHARED / "data" / "dbconn"
+    if rg and place.is_dir():
+        names = [words.rng.choice(words.names) for _ in range(10)]
+        run = [rg, "--hidden", "--no-ignore", "-j1", "-nF", "--"]
+
+        def scan(name: str) -> None:
+            subprocess.run([*run, name, place], capture_output=True)
+
+        show("ripgrep: literal", timed(scan, names))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("index")
+    parser.add_argument("--queries", type=int, default=200)
+    parser.add_argument("--peers", action="store_true")
+    parser.add_argument("--cpu", action="store_true", help="Time of the process, not of the wall.")
+    options = parser.parse_args()
+    if options.cpu:
+        global clock
+        clock = time.process_time
+    began = time.perf_counter()
+    corpus = Corpus.open(options.index, cache_bytes=0)
+    show("open", [(time.perf_counter() - began) * 1000])
+    began = time.perf_counter()
+    corpus.hybrid_search("first")
+    show("first question", [(time.perf_counter() - began) * 1000])
+    print(json.dumps({"what": "corpus", **corpus.stats().report.counts}))
+    words = Words(corpus, 4)
+    given = queries(words, options.queries)
+    engine(corpus, given)
+    api(corpus, given, words, options.queries)
+    if options.peers:
+        peers(corpus, given, words)
+
+
+if __name__ == "__main__":
+    main()
