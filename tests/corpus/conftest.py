@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from pathlib import Path
 
 import pytest
 
@@ -16,3 +17,11 @@ collect_ignore_glob = ["test_corpus_[!e]*.py"] if MISSING else []
 def missing_packages() -> list[str]:
     """The packages of the extra that are not installed."""
     return MISSING
+
+
+@pytest.fixture(scope="session")
+def dbconn(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The index of the shared tasks' corpus; see `dbconn_index`."""
+    import dbconn_index
+
+    return dbconn_index.make(shared, tmp_path_factory.mktemp("dbconn") / "dbconn.corpus")

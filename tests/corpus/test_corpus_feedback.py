@@ -7,10 +7,13 @@ import threading
 from pathlib import Path
 
 import pytest
+import small_corpus
 from gnomon.corpus.answers import Answer, Item, NoHit, Report, TermCount
+from gnomon.corpus.api import Corpus
 from gnomon.corpus.feedback import Entry, Feedback, Place, Todo, gap_of, reprocessing_list
 from gnomon.corpus.kept_file import load, save
-from gnomon.corpus.learned import HIGHEST, LOWEST, MODES, LearnedWeights
+from gnomon.corpus.learned import HIGHEST, LOWEST, MODES, LearnedWeights, weighted_search
+from gnomon.corpus.what_if import read_what_if, what_if
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -170,3 +173,92 @@ def test_few_outcomes_leave_the_weights_alone_and_many_move_them(tmp_path: Path)
         LearnedWeights.load(path)
     with pytest.raises(ValueError, match="mode must be"):
         learned.note("error", "psychic", True)
+
+
+# --- on a corpus ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
+    place = tmp_path_factory.mktemp("feedback") / "small.corpus"
+    return Corpus.open(small_corpus.make(place), scopes=["docs"])
+
+
+def test_the_gaps_of_a_session_name_the_documents_to_look_at(
+    corpus: Corpus, tmp_path: Path
+) -> None:
+    answers = [
+        corpus.hybrid_search(query, "exact")
+        for query in ("wait_timeout", "wait_timeuot", "frobnicationMode")
+    ]
+    feedback = Feedback(tmp_path / "feedback.json")
+    assert feedback.gaps(answers) == 2
+    listed = reprocessing_list(feedback.entries())
+    assert ("server/variables.md", 1) in [(todo.path, todo.count) for todo in listed]
+    assert any("frobnicationMode" in reason for todo in listed for reason in todo.reasons)
+
+
+def test_learned_weights_change_a_fusion_only_where_they_are_given(corpus: Corpus) -> None:
+    learned, plain = LearnedWeights(), LearnedWeights()
+    for _ in range(40):
+        learned.note("error", "sparse", True)
+        learned.note("error", "exact", False)
+    modes = ("sparse", "exact")
+    query = "max_allowed_packet client"
+    before = corpus.hybrid_search(query, "sparse", k=10)
+    weighted = weighted_search(corpus, query, learned, "error", modes=modes)
+    even = weighted_search(corpus, query, plain, "error", modes=modes)
+    assert corpus.hybrid_search(query, "sparse", k=10).to_json(times=False) == before.to_json(
+        times=False
+    )
+    for answer, factor in ((weighted, learned.weights("error")["sparse"]), (even, 1.0)):
+        assert answer.report.mode == "weighted"
+        for item in answer.items:
+            assert item.score is not None
+            total = 0.0
+            for part in item.score.parts:
+                total += part.value
+            assert total == item.score.value
+        top = answer.items[0].score
+        assert top is not None
+        assert top.parts[0].value == factor / 61
+    assert f"weight of sparse: {learned.weights('error')['sparse']!r}" in weighted.report.notes
+
+
+def test_a_what_if_question_is_answered_by_evidence(corpus: Corpus) -> None:
+    together = what_if(corpus, "AllowPublicKeyRetrieval", "MITM")
+    assert together.verdict == "together"
+    assert together.scope == "chunk"
+    assert together.evidence[0].path == "driver/options.md"
+    assert together.lift is not None
+    assert together.lift > 2
+    apart = what_if(corpus, "wait_timeout", "MITM")
+    assert (apart.verdict, apart.scope) == ("apart", "")
+    unknown = what_if(corpus, "wait_timeout", "meltdown")
+    assert unknown.verdict == "unknown"
+    assert "'meltdown'" in unknown.why
+    alias = what_if(corpus, "1153", "ER_NET_PACKET_TOO_LARGE")
+    assert alias.verdict == "related"
+    assert {edge.relation for edge in alias.relations} == {"alias-of"}
+    hidden = what_if(corpus, "AllowPublicKeyRetrieval", "swordfish_option")
+    assert hidden.verdict == "unknown"  # it stands in what this reader may not see
+
+
+def test_without_a_consequence_the_names_that_come_with_it_are_told(corpus: Corpus) -> None:
+    found = what_if(corpus, "AllowPublicKeyRetrieval")
+    assert found.verdict == "together"
+    assert any("sslmode" in one.entity for one in found.consequences)
+    assert all(0 < one.together <= one.passages for one in found.consequences)
+    assert what_if(corpus, "frobnicationMode").verdict == "unknown"
+    with pytest.raises(ValueError, match="condition must say"):
+        what_if(corpus, " ")
+
+
+def test_what_if_questions_are_read_by_their_form() -> None:
+    assert read_what_if("What happens if the pool is empty?") == ("the pool is empty", "")
+    assert read_what_if("Does wait_timeout cause link failures?") == (
+        "wait_timeout",
+        "link failures",
+    )
+    with pytest.raises(ValueError, match="no what-if question"):
+        read_what_if("Why?")

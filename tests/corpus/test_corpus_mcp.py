@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import dbconn_index
 import pytest
 import small_corpus
 from gnomon.corpus.api import Corpus
@@ -246,20 +245,13 @@ def test_over_http_nobody_without_a_token_is_answered(address: str) -> None:
 # --- the document's own case ----------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def dbconn(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Corpus:
-    return Corpus.open(
-        dbconn_index.make(shared, tmp_path_factory.mktemp("dbconn") / "dbconn.corpus")
-    )
-
-
-def test_public_key_retrieval_in_four_rounds(dbconn: Corpus, shared: Path) -> None:
+def test_public_key_retrieval_in_four_rounds(dbconn: Path, shared: Path) -> None:
     """From the error to the option, from the option to its danger, and to what is better."""
     tasks = {task.id: task for task in load_tasks(shared / "cases" / "corpus_tasks.jsonl")}
     task: Task = tasks["dbconn-001"]
 
     async def main() -> list[list[dict[str, Any]]]:
-        async with Client(mcp_server(dbconn, session=session_options())) as client:
+        async with Client(mcp_server(Corpus.open(dbconn), session=session_options())) as client:
 
             async def ask(name: str, **given: Any) -> list[dict[str, Any]]:
                 return evidence(await client.call_tool(name, given))
