@@ -27,9 +27,10 @@ chunk and batch sizes      change memory, and ties            an upper bound; ne
 ``threshold`` of           compared in float32                compared in float64
 communities
 ``min_community_size=0``   IndexError                         ValueError
-``mine_hard_negatives``    torch or faiss, by ``use_faiss``   one search, whatever ``use_faiss``;
-                                                              ``import faiss`` elsewhere in the
-                                                              process gives gnomon's meanwhile
+``mine_hard_negatives``    ``use_faiss=True``: faiss          gnomon, without faiss; ``import
+                                                              faiss`` elsewhere in the process
+                                                              gives gnomon's meanwhile
+                           ``use_faiss=False``: torch         the same
 ``Information-             encodes and searches               encodes the corpus, then searches
 RetrievalEvaluator``       ``corpus_chunk_size`` at a time    it once; the same order of ties
 =========================  =================================  ==================================

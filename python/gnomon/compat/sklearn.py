@@ -127,8 +127,8 @@ class _Exact:
 
     def __setstate__(self: Any, state: dict[str, Any]) -> None:
         super().__setstate__(state)  # type: ignore[misc]
-        if self._engine:
-            self._engine = _engine(self._fit_X, _METRICS[self.effective_metric_])
+        had = self._engine
+        self._engine = _engine(self._fit_X, _METRICS[self.effective_metric_]) if had else None
 
     def _queries(self: Any, X: Any) -> Any:
         """The queries as scikit-learn checks them."""
