@@ -52,6 +52,7 @@ import numpy.typing as npt
 
 from .. import _core
 from ..arrays import as_count, as_float32, is_tensor
+from ._dense import top_rows
 
 __all__ = [  # noqa: F822 - two come from __getattr__
     "InformationRetrievalEvaluator",
@@ -280,8 +281,7 @@ def _require_matrix(rows: npt.NDArray[np.float32], name: str) -> None:
 def _top(
     corpus: npt.NDArray[np.float32], queries: npt.NDArray[np.float32], metric: str, k: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-    best = min(k, corpus.shape[0])
-    return _core.dense_top_k(corpus, queries, metric, best, "zero", 0, "")
+    return top_rows(corpus, queries, metric, k)
 
 
 def __getattr__(name: str) -> Any:

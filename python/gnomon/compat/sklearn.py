@@ -73,6 +73,7 @@ import numpy.typing as npt
 from .. import _core
 from ..arrays import as_count
 from ..dense_index import DenseIndex
+from ._dense import index_of
 from ._exact64 import Exact64
 
 try:
@@ -328,7 +329,7 @@ def _fitted(X: Any, n_neighbors: int, radius: float, rest: tuple[Any, ...]) -> A
 
 def _engine(rows: Any, metric: str) -> Engine:
     if rows.dtype == np.float32:
-        return DenseIndex.build(rows, metric=metric, copy=False)
+        return index_of(rows, metric)
     return Exact64(np.ascontiguousarray(rows, np.float64), metric)
 
 
