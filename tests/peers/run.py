@@ -34,7 +34,7 @@ except ImportError:  # Python 3.10; pytest brings it there
     import tomli as tomllib
 
 HERE = Path(__file__).resolve().parent
-SOURCES = ("package", "sdist", "checkout", "own")
+SOURCES = ("package", "sdist", "checkout", "own", "tests")
 
 
 @dataclass
@@ -101,8 +101,8 @@ def place_of(suite: Suite, checkouts: Mapping[str, Path], folder: Path) -> Path 
     """Where the files of the suite lie; None for files named as modules."""
     if suite.source == "package":
         return None
-    if suite.source == "own":
-        return HERE / "own"
+    if suite.source in ("own", "tests"):
+        return HERE / "own" if suite.source == "own" else HERE.parent
     if suite.source == "checkout":
         return checkouts[suite.checkout or suite.name]
     # Of this package alone the source: pip asks it for its metadata, with a build backend's wheel.
