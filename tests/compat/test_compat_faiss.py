@@ -115,6 +115,24 @@ def test_range(rows: Any, metric: int, radius: float) -> None:
         assert D[here].tolist() == values[inside].tolist()
 
 
+@pytest.mark.parametrize("metric", [ours.METRIC_INNER_PRODUCT, ours.METRIC_L2])
+def test_many_rows_and_queries(metric: int) -> None:
+    """Enough for a screen: small whole numbers, whose scores are exact and often equal."""
+    rng = np.random.default_rng(11)
+    rows = rng.integers(-3, 4, (5000, 6)).astype(np.float32)
+    queries = rng.integers(-3, 4, (20, 6)).astype(np.float32)
+    exact = queries @ rows.T
+    if metric == ours.METRIC_L2:
+        exact = ((queries[:, None] - rows[None]) ** 2).sum(axis=2)
+    sign = -1.0 if metric == ours.METRIC_INNER_PRODUCT else 1.0
+    order = np.argsort(sign * exact, axis=1, kind="stable")[:, :50]
+    index = ours.IndexFlat(6, metric)
+    index.add(rows)
+    for D, I in (index.search(queries, 50), ours.knn(queries, rows, 50, metric)):
+        assert I.tolist() == order.tolist()
+        assert D.tolist() == np.take_along_axis(exact, order, axis=1).tolist()
+
+
 def test_a_distance_that_rounds_to_the_radius_is_outside() -> None:
     """Its float64 score is under 1, its float32 distance, which the caller sees, is 1."""
     rows = np.array([[1.0, 1e-5], [0.5, 0.0]], np.float32)

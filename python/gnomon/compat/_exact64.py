@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..dense_index import DenseIndex
+from ._dense import index_of
 
 Float64 = npt.NDArray[np.float64]
 Int64 = npt.NDArray[np.int64]
@@ -42,7 +42,7 @@ class Exact64:
             self._exponent = -int(np.frexp(spread)[1])
         near, lengths = self._screened(rows)
         self._reach = float(lengths.max())
-        self._index = DenseIndex.build(near, metric=metric, copy=False)
+        self._index = index_of(near, metric)
 
     def _screened(self, rows: Float64) -> tuple[npt.NDArray[np.float32], Float64]:
         """The rows scaled and rounded to float32, and (l2) the length of each."""

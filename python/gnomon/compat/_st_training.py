@@ -114,8 +114,9 @@ def _metric(function: Any) -> str | None:
 
 
 def mine_hard_negatives(*args: Any, **options: Any) -> Any:
-    """sentence-transformers' ``mine_hard_negatives``, with its faiss search done by gnomon."""
-    options["use_faiss"] = True
+    """sentence-transformers' own, whose faiss (``use_faiss=True``) is gnomon."""
+    if not options.get("use_faiss"):
+        return _mine_hard_negatives(*args, **options)
     with _faiss_is_ours():
         return _mine_hard_negatives(*args, **options)
 

@@ -27,9 +27,10 @@ chunk and batch sizes      change memory, and ties            an upper bound; ne
 ``threshold`` of           compared in float32                compared in float64
 communities
 ``min_community_size=0``   IndexError                         ValueError
-``mine_hard_negatives``    torch or faiss, by ``use_faiss``   one search, whatever ``use_faiss``;
-                                                              ``import faiss`` elsewhere in the
-                                                              process gives gnomon's meanwhile
+``mine_hard_negatives``    ``use_faiss=True``: faiss          gnomon, without faiss; ``import
+                                                              faiss`` elsewhere in the process
+                                                              gives gnomon's meanwhile
+                           ``use_faiss=False``: torch         the same
 ``Information-             encodes and searches               encodes the corpus, then searches
 RetrievalEvaluator``       ``corpus_chunk_size`` at a time    it once; the same order of ties
 =========================  =================================  ==================================
@@ -51,6 +52,7 @@ import numpy.typing as npt
 
 from .. import _core
 from ..arrays import as_count, as_float32, is_tensor
+from ._dense import top_rows
 
 __all__ = [  # noqa: F822 - two come from __getattr__
     "InformationRetrievalEvaluator",
@@ -279,8 +281,7 @@ def _require_matrix(rows: npt.NDArray[np.float32], name: str) -> None:
 def _top(
     corpus: npt.NDArray[np.float32], queries: npt.NDArray[np.float32], metric: str, k: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-    best = min(k, corpus.shape[0])
-    return _core.dense_top_k(corpus, queries, metric, best, "zero", 0, "")
+    return top_rows(corpus, queries, metric, k)
 
 
 def __getattr__(name: str) -> Any:

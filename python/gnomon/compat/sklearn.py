@@ -73,6 +73,7 @@ import numpy.typing as npt
 from .. import _core
 from ..arrays import as_count
 from ..dense_index import DenseIndex
+from ._dense import index_of
 from ._exact64 import Exact64
 
 try:
@@ -127,8 +128,8 @@ class _Exact:
 
     def __setstate__(self: Any, state: dict[str, Any]) -> None:
         super().__setstate__(state)  # type: ignore[misc]
-        if self._engine:
-            self._engine = _engine(self._fit_X, _METRICS[self.effective_metric_])
+        had = self._engine
+        self._engine = _engine(self._fit_X, _METRICS[self.effective_metric_]) if had else None
 
     def _queries(self: Any, X: Any) -> Any:
         """The queries as scikit-learn checks them."""
@@ -328,7 +329,7 @@ def _fitted(X: Any, n_neighbors: int, radius: float, rest: tuple[Any, ...]) -> A
 
 def _engine(rows: Any, metric: str) -> Engine:
     if rows.dtype == np.float32:
-        return DenseIndex.build(rows, metric=metric, copy=False)
+        return index_of(rows, metric)
     return Exact64(np.ascontiguousarray(rows, np.float64), metric)
 
 

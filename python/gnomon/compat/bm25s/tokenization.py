@@ -6,6 +6,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -43,6 +44,19 @@ class Tokenized(NamedTuple):
 
     ids: list[list[int]]
     vocab: dict[str, int]
+
+    def __repr__(self) -> str:
+        """At most ten texts, ten ids of each and ten words."""
+        texts = [_shortened(map(str, text), len(text), "") for text in self.ids[:10]]
+        words = [f"{word!r}: {place}" for word, place in islice(self.vocab.items(), 10)]
+        shown = _shortened(words, len(self.vocab), "tokens")[1:-1]
+        ids = _shortened(texts, len(self.ids), "texts")
+        return f"Tokenized(ids={ids}, vocab={{{shown}}})"
+
+
+def _shortened(parts: Iterable[str], total: int, name: str) -> str:
+    more = [] if total <= 10 else [f"... (total {total} {name})" if name else "..."]
+    return f"[{', '.join([*islice(parts, 10), *more])}]"
 
 
 def stop_words(stopwords: Any) -> Sequence[str]:
@@ -107,7 +121,7 @@ def tokenize(
     if stemmer is not None:
         stem = getattr(stemmer, "stemWords", stemmer)
         if not callable(stem):
-            raise ValueError(f"stemmer must be callable or have stemWords, got {stemmer!r}")
+            raise ValueError(f"Stemmer must have stemWords or be callable, got {stemmer!r}")
         vocab = {}
         to_stem = [vocab.setdefault(s, len(vocab)) for s in stem(list(words))]
         ids = [[to_stem[word] for word in document] for document in ids]

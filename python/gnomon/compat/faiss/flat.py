@@ -10,6 +10,7 @@ import numpy as np
 
 from ...arrays import as_count
 from ...dense_index import DenseIndex
+from .._dense import index_of
 from . import shared
 from .selectors import IDSelectorBatch, members
 from .shared import METRIC_INNER_PRODUCT, METRIC_L2, METRICS, Float32, Int64, Mask
@@ -101,8 +102,7 @@ class IndexFlat(Index):
                 rows = np.concatenate(self._pending) if many else self._pending[0]
                 self._pending = []
                 if self._dense is None:
-                    metric = METRICS[self.metric_type]
-                    self._dense = DenseIndex.build(rows, metric=metric, copy=False)
+                    self._dense = index_of(rows, METRICS[self.metric_type])
                 else:
                     self._dense.add(rows)
             return self._dense

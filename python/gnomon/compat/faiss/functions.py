@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ... import _core
 from ...arrays import as_count, as_float32
+from .._dense import top_rows
 from . import shared
 from .flat import IndexFlat, IndexFlatIP, IndexFlatL2
 from .idmap import IndexIDMap, IndexIDMap2
@@ -39,8 +39,7 @@ def knn(
         raise ValueError(f"xb must be a matrix [n, d], got shape {list(rows.shape)}")
     queries = shared.matrix(xq, rows.shape[1], "xq")
     k = as_count(k, "k")
-    best, threads = min(k, len(rows)), shared.threads() or 0
-    ids, scores = _core.dense_top_k(rows, queries, METRICS[metric], best, "zero", threads)
+    ids, scores = top_rows(rows, queries, METRICS[metric], k, shared.threads())
     return shared.padded(scores, ids, k, metric)
 
 
