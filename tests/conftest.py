@@ -9,6 +9,8 @@ import pytest
 from emulated import device as device
 from emulated import emulator as emulator
 
+os.environ.setdefault("HAYSTACK_TELEMETRY_ENABLED", "False")  # an adapter's peer would call home
+
 # "ci" draws the same examples on every run, so a red run can be repeated; "soak" finds new ones.
 hypothesis.settings.register_profile("ci", derandomize=True, max_examples=200, deadline=None)
 # A build with sanitizers runs several times slower.

@@ -84,10 +84,11 @@ IMPORTS = {
     "reference": {"gnomon"},
     "agent": {"jsonschema_rs", "rfc8785", "anyio", "tenacity", "gnomon"},
     "corpus": {"numpy", "msgspec", "anyio", "gnomon"},
-    # Base classes of compat.langchain, compat.sklearn, compat.txtai and compat._st_training.
+    # Base classes and decorators of the modules that take a framework's place.
     "compat": {
         *("numpy", "gnomon"),
         *("langchain_core", "sklearn", "scipy", "txtai", "sentence_transformers"),
+        *("llama_index", "haystack", "pydantic"),
     },
     "": {"numpy", "gnomon"},
 }

@@ -168,33 +168,44 @@ class BM25Retriever(BaseRetriever):
         directory = Directory.open(path)
         meta = directory.meta(PART)
         if meta.get("version") != VERSION:
-            raise _core.CorruptIndex(
-                f"{os.fspath(path)}: a retriever of version {meta.get('version')}, this gnomon "
-                f"reads {VERSION}; update gnomon or save it again"
-            )
-        if meta["preprocess_func"] != _name_of(preprocess_func):
+            raise _damaged(path, f"has format version {meta.get('version')}, not {VERSION}")
+        if meta.get("preprocess_func") != _name_of(preprocess_func):
             raise ValueError(
-                f"the retriever was saved with preprocess_func {meta['preprocess_func']}, "
+                f"the retriever was saved with preprocess_func {meta.get('preprocess_func')}, "
                 f"got {_name_of(preprocess_func)}; pass the same function"
             )
         file = directory.container(PART, "documents")
-        texts = {name: json.loads(file.array(name).tobytes()) for name in ("documents", "tokens")}
-        documents = [Document(**document) for document in texts["documents"]]
-        bm25 = BM25Okapi.__new__(BM25Okapi)
-        vars(bm25).update(meta["bm25"], tokenizer=None)
         index = BM25Index.read_part(directory)
-        bm25._restore(texts["tokens"], file.array("ids"), file.array("offsets"), index)
-        if not bm25.corpus_size == len(documents) == len(index):
-            raise _core.CorruptIndex(f"{os.fspath(path)}: its documents are not those of its index")
+        try:
+            documents = [Document(**each) for each in json.loads(file.array("documents").tobytes())]
+            tokens = json.loads(file.array("tokens").tobytes())
+            ids, offsets = file.array("ids"), file.array("offsets")
+            state = {name: meta["bm25"][name] for name in _SAVED}
+            k = as_count(meta["k"], "k")
+        except (KeyError, TypeError, ValueError) as error:
+            raise _damaged(path, f"cannot be read: {error}") from None
+        if (
+            not len(index) == len(documents) == len(offsets) - 1
+            or len(ids) != index.n_tokens
+            or len(tokens) != index.n_terms
+        ):
+            raise _damaged(path, "holds documents that are not those of its index")
+        bm25 = BM25Okapi.__new__(BM25Okapi)
+        vars(bm25).update(state, tokenizer=None)
+        bm25._restore(tokens, ids, offsets, index)
         return cls(
             vectorizer=bm25,
             docs=documents,
             preprocess_func=preprocess_func,
-            **{"k": meta["k"], **kwargs},
+            **{"k": k, **kwargs},
         )
 
 
 _SAVED = ("k1", "b", "epsilon", "average_idf", "_floor", "compat")
+
+
+def _damaged(path: str | os.PathLike[str], what: str) -> _core.CorruptIndex:
+    return _core.CorruptIndex(f"{os.fspath(path)} {what}; save the retriever again")
 
 
 def _name_of(function: Callable[..., Any]) -> str:
