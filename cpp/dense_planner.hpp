@@ -58,7 +58,7 @@ class DensePlanner {
         std::uint64_t time(std::size_t way) const { return least[way].load(std::memory_order_relaxed); }
     };
 
-    // k up to 8, 64, 512, ... and one query, a few, a tile's worth, many.
+    // k below 4, 32, 256, 2,048, 16,384 or more; one query, a few, some tiles of them, many.
     static std::size_t place(std::size_t k, std::size_t queries) {
         const auto size = std::min<std::size_t>(static_cast<std::size_t>(std::bit_width(k)) / 3, kSizes - 1);
         const std::size_t batch = queries < 2 ? 0 : queries < 6 ? 1 : queries < 32 ? 2 : 3;
