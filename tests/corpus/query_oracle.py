@@ -120,6 +120,8 @@ class Oracle:
         if isinstance(node, (Start, Similar)):
             words = [w for w in self.places if self._in_field(node, [w], {w})]
             return set().union(*(self.places[w] for w in words))
+        if isinstance(node, Word) and "_" in node.text:
+            return range(len(self.chunks))  # it may stand in a qualified name
         texts = [part.text for part in node.near] if isinstance(node, Close) else [node.text]
         needed = {token for text in texts for token in _side_by_side(text)}
         lists = [self.places.get(token, set()) for token in needed]
@@ -136,7 +138,9 @@ class Oracle:
         if isinstance(node, Word):
             wanted = _side_by_side(node.text)
             if len(wanted) == 1:
-                return wanted[0] in held
+                if len(ANALYZER.tokens(node.text)) == 1:
+                    return wanted[0] in held
+                return any(t == wanted[0] or wanted[0] in t.split("::") for t in held)
             return _phrase(ANALYZER.tokens(node.text), 0, tokens, held)
         if isinstance(node, Quoted):
             return _phrase(ANALYZER.tokens(node.text), node.slop, tokens, held)

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from corpora import FULL, SMALL, Documents, all_ids, corpus_of, embed, pages, sample, small
 from gnomon.agent import Evidence
-from gnomon.corpus import Answer, Corpus
+from gnomon.corpus import Answer, Corpus, Source, process_document
 from gnomon.corpus.bounds import tokens_of
 from query_oracle import ANALYZER, Oracle
 
@@ -29,6 +29,16 @@ def test_escaped_names_are_found_with_their_raw_spans() -> None:
     assert corpus.hybrid_search(r"max\_allowed\_packet").report.total == answer.report.total == 3
     marked = {item.highlighted("[", "]") for item in answer}
     assert any("[max_allowed_packet] to 3" in text for text in marked)
+
+
+def test_a_name_is_found_inside_a_qualified_one() -> None:
+    text = b"# A\n\nSee DBOptions::WAL\\_ttl\\_seconds.\n\n# B\n\nWAL_ttl_seconds=3, MDL_lock::x.\n"
+    source = Source(name="docs")
+    corpus = corpus_of([(process_document(text, source, path="a.md"), text, source)])
+    answer = corpus.hybrid_search("WAL_ttl_seconds", mode="exact")
+    shown = {text[slice(*span)] for item in answer for span in item.matches}
+    assert shown == {b"DBOptions::WAL\\_ttl\\_seconds", b"WAL_ttl_seconds"}
+    assert corpus.hybrid_search("MDL_lock").report.total == 1
 
 
 def test_escaped_names_of_the_shared_corpus() -> None:
@@ -54,7 +64,7 @@ def test_escaped_names_of_the_shared_corpus() -> None:
         assert hits, (name, path)
         for item in hits:
             for start, end in item.matches:
-                assert files[path][start:end].replace(b"\\", b"").decode().lower() == name
+                assert files[path][start:end].replace(b"\\", b"").decode().lower().find(name) >= 0
 
 
 def test_spans_of_every_hit_hold_what_matched() -> None:
@@ -65,7 +75,7 @@ def test_spans_of_every_hit_hold_what_matched() -> None:
     rng = random.Random(1)
     checked = 0
     words = [t for fields in oracle.tokens for t in fields["body"] if len(t) > 2]
-    while checked < (100_000 if FULL else 1500):
+    while checked < (100_000 if FULL else 800):
         term = rng.choice(words)
         for item in corpus.hybrid_search(term, mode="exact", k=50, max_tokens=50_000):
             start, end = item.span
@@ -180,7 +190,7 @@ def test_no_answer_is_larger_than_asked_for_and_pages_add_up() -> None:
     ids = [chunk.id for done, _, _ in documents for chunk in done.chunks]
     rng = random.Random(7)
     paged = 0
-    for _ in range(10_000 if FULL else 100):
+    for _ in range(10_000 if FULL else 60):
         tool, args = random_call(rng, documents, ids)
         ask = getattr(corpus, tool)
         answers = [ask(**args)]
@@ -334,7 +344,7 @@ def test_hypotheses_equal_trying_everything() -> None:
     corpus, oracle = corpus_of(documents), Oracle(documents)
     rng = random.Random(13)
     texts = [fields["body"] for fields in oracle.tokens if len(fields["body"]) > 5]
-    for _ in range(1000 if FULL else 40):
+    for _ in range(1000 if FULL else 25):
         one = rng.choice(texts)
         a, b = rng.choice(one), rng.choice(rng.choice((one, rng.choice(texts))))
         if a == b or len({*ANALYZER.tokens(a), *ANALYZER.tokens(b)}) != 2:

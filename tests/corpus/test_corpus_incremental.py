@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import random
+import subprocess
+import sys
 import time
 
 import pytest
 from corpus_states import built, edited, embed, pages, put, told
-from gnomon.corpus import CorpusIndex, Documents, Folder, Source
+from gnomon.corpus import CorpusIndex, Documents, Folder, Source, prepare_pool
 from gnomon.corpus.assemble import Limits
 
 
@@ -170,3 +172,40 @@ def test_jobs_make_the_same_index(tmp_path):
             index.update([Folder("docs", str(top))], jobs=jobs)
             answers.append(told(index.snapshot()))
     assert answers[0] == answers[1]
+
+
+def test_what_was_left_out_is_kept_up_to_date(tmp_path):
+    """A file that is left out changes no document, and the coverage all the same."""
+    top = folder_of(tmp_path / "top", pages(1, 2))
+    with CorpusIndex.create(tmp_path / "x") as index:
+        index.update([Folder("docs", str(top))])
+        (top / "b.bin").write_bytes(b"\0")
+        index.update([Folder("docs", str(top))])
+        (coverage,) = index.snapshot().coverage()
+        assert [path for path, _, _ in coverage.left_out] == ["b.bin"]
+        generation = index.generation
+        index.update([Folder("docs", str(top))])
+        assert index.generation == generation
+
+
+def test_a_script_may_use_processes(tmp_path):
+    """Without the guard that multiprocessing asks of a script, which it would run again."""
+    top = folder_of(tmp_path / "top", pages(1, 6))
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from gnomon.corpus import CorpusIndex, Folder\n"
+        f"with CorpusIndex.create({str(tmp_path / 'x')!r}) as index:\n"
+        f"    print(index.update([Folder('docs', {str(top)!r})], jobs=2).added)\n"
+    )
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True)
+    assert done.stdout == "6\n"
+
+
+def test_a_process_that_dies_is_named(tmp_path, monkeypatch):
+    top = folder_of(tmp_path / "top", pages(1, 2))
+    monkeypatch.setattr(prepare_pool, "_WORK", "import os; os._exit(9) # {path}")
+    with CorpusIndex.create(tmp_path / "x") as index:
+        with pytest.raises(RuntimeError, match=r"ended \(code 9\)"):
+            index.update([Folder("docs", str(top))], jobs=2)
+        assert index.generation == 1
+        assert index.verify() == []

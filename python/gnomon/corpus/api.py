@@ -9,7 +9,7 @@ r"""`Corpus`: an index on disk that an agent can search, walk, read and question
 >>> answer.report.total, sorted(text[slice(*item.matches[0])] for item in answer)
 (2, [b'max\\_size', b'max_size'])
 >>> corpus.verify_hypothesis("max_size", "large").report.counts["both"]
-1.0
+1
 >>> corpus.hybrid_search("max_sise").report.no_hit.nearest[0].instead
 ('max_size',)
 >>> index.close()

@@ -17,6 +17,7 @@ import errno
 import os
 import secrets
 import shutil
+import threading
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -47,6 +48,7 @@ class CorpusIndex:
     def __init__(self, path: Path, lock: Lock) -> None:
         self.path = path
         self._lock: Lock | None = lock
+        self._edits = threading.Lock()
         self._database = Database(path)
         try:
             self._opened = Opened.open(path)
@@ -215,17 +217,15 @@ class CorpusIndex:
 
     @contextmanager
     def _transaction(self) -> Iterator[Transaction]:
-        self._require_open()
-        work = Transaction(self.path, self._opened, self._database)
-        try:
-            yield work
-        except BaseException:
-            # The state on the disk decides: an error may have come behind the transaction.
-            self._opened = Opened.open(self.path, self._opened)
-            self._remove_orphans()
-            raise
-        self._opened = Opened.open(self.path, self._opened)
-        self._remove_orphans()
+        with self._edits:
+            self._require_open()
+            work = Transaction(self.path, self._opened, self._database)
+            try:
+                yield work
+            finally:
+                # The state on the disk decides: an error may have come behind the transaction.
+                self._opened = Opened.open(self.path, self._opened)
+                self._remove_orphans()
 
     def _remove_orphans(self) -> None:
         """Removes what the newest generation does not name."""

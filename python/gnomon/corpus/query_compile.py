@@ -10,6 +10,7 @@ import numpy as np
 from ..bm25_query import (
     All,
     And,
+    AnyOf,
     Boolean,
     Fuzzy,
     Near,
@@ -56,7 +57,8 @@ class QueryError(ValueError):
 class Compiler:
     """Compiles queries for one snapshot.
 
-    A word is its token; an identifier the whole of it, without its parts; a word that the analyzer
+    A word is its token; an identifier the whole of it, without its parts, alone or in a qualified
+    name; a word that the analyzer
     cuts in several (``root'@'localhost``) is a phrase of them, or with `loose` each by itself.
     """
 
@@ -101,10 +103,19 @@ class Compiler:
         if not tokens:
             return None
         if len(tokens) == 1:
+            inside = self._qualified(tokens[0], node.text)
+            if inside:
+                return AnyOf(tokens[0], *inside, field=field, boost=node.boost)
             return Term(tokens[0], field, node.boost)
         if self.loose:
             return Or(*(Term(token, field) for token in tokens), boost=node.boost)
         return Phrase(self.analyzer.tokens(node.text), field=field, boost=node.boost)
+
+    def _qualified(self, token: str, text: str) -> list[str]:
+        """The qualified names that an identifier of several parts is a part of."""
+        if not self.parts_of(text):
+            return []
+        return [name for name in self.slots.qualified.get(token, ()) if self.slots.df(name)]
 
     def _quoted(self, node: Quoted) -> Query | None:
         tokens = self.analyzer.tokens(node.text)

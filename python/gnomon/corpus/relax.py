@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from ..bm25_query import Fuzzy, Term
+from ..bm25_query import AnyOf, Fuzzy, Term
 from .query_ast import Close, Group, Meta, Node, Quoted, Similar, Start, Within, Word, leaves
 from .query_compile import Compiler
 from .slots import Slots
@@ -126,7 +126,7 @@ def _spelled(leaf: Node, compiler: Compiler) -> Node:
     known = []
     for spelling in spellings(leaf.text):
         query = compiler.query(Word(spelling, leaf.field))
-        if query is not None and isinstance(query, Term) and compiler.slots.count(query):
+        if query is not None and isinstance(query, (AnyOf, Term)) and compiler.slots.count(query):
             known.append(spelling)
     if not known and len(leaf.text) >= _SPELLED_LEAST:
         known = near_terms(leaf.text, compiler)

@@ -18,7 +18,7 @@ from .. import _core
 from .. import column_words as words_of
 from ..bm25_explain import _name as part_name
 from ..bm25_highlight import character_spans
-from ..bm25_query import Query, Term
+from ..bm25_query import Prefix, Query, Term
 from ..bm25_querying import StateView
 from ..bm25_searcher import explained
 from ..filters import Filter, FilterView
@@ -114,6 +114,19 @@ class Slots:
     def tokens_of(self, query: Query) -> list[str]:
         """The tokens that a prefix or a fuzzy term stands for, of other readers' passages too."""
         return _core.query_tokens(self.plan(query), self.state.core)
+
+    @cached_property
+    def qualified(self) -> dict[str, list[str]]:
+        """The qualified names (``a::b_c``) of the vocabulary by each compound part of them.
+
+        The analyzer emits the whole and the words, so that ``b_c`` alone is no token of them.
+        """
+        found: dict[str, list[str]] = {}
+        for token in self.tokens_of(Prefix("")):
+            if "::" in token:
+                for part in {*token.split("::")}:
+                    found.setdefault(part, []).append(token)
+        return {part: sorted(tokens) for part, tokens in found.items()}
 
     def mask(self, slots: Int64Array) -> Mask:
         """Slots as a bool array."""

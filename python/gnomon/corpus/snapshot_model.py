@@ -10,7 +10,8 @@ from .model import Evidence, Span
 class Coverage(msgspec.Struct, frozen=True, omit_defaults=True):
     """What the last update of a source saw; `left_out` is (path, reason, detail) of each file.
 
-    `updated` is the time of that update in seconds since 1970. A view of some documents has no
+    `updated` is when that was seen first, in seconds since 1970: an update that sees the same
+    changes nothing. A view of some documents has no
     `left_out`, and counts what it holds.
     """
 

@@ -120,7 +120,10 @@ class Transaction:
         state = self._opened.state
         changed = self.report.added + self.report.changed + self.report.deleted
         sources = tuple(self._sources[name] for name in sorted(self._sources))
-        told = sources != state.sources or {c.source for c in state.coverage} != {*self._coverage}
+        saw = {(c.source, c.files, c.bytes, c.left_out) for c in self._coverage.values()}
+        told = sources != state.sources or saw != {
+            (c.source, c.files, c.bytes, c.left_out) for c in state.coverage
+        }
         # A known embedder with nothing new has nothing to do.
         wants = embedder is not None and (state.dense is None or state.embedder != embedder_name)
         if not changed and not told and not wants:
