@@ -28,7 +28,7 @@ from .eval_tasks import Task
 from .eval_world import OutOfCallsError, World
 
 RARE = 0.005  # of the passages: a name this rare is worth a look of its own
-COVERED = 0.65  # of a clause's weight in the passages of one document
+COVERED = 0.6  # of a clause's weight in the passages of one document
 BETTER = 0.05  # of coverage: what a call must bring for another one to be worth it
 REFERENCES_MAX = 2
 _CODE = re.compile(r"[a-z0-9]\w*[A-Z]|_|\(|=")
@@ -143,8 +143,10 @@ class _Explorer:
 
     def rare_names(self, anew: bool = True) -> list[str]:
         """Names of the question that few passages hold, rarest first."""
-        bare = dict.fromkeys(_bare(name) for name in self.asked.names)
-        rare = [name for name in bare if 0 < self.df_of(name) <= RARE * self.total]
+        spelled = {_folded(bare): bare for bare in map(_bare, reversed(self.asked.names))}
+        rare = [
+            name for name in reversed(spelled.values()) if 0 < self.df_of(name) <= RARE * self.total
+        ]
         kept = [name for name in rare if not anew or _folded(name) not in self.done]
         return sorted(kept, key=self.df_of)
 

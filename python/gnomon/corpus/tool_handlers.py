@@ -100,18 +100,17 @@ def _telling(query: str) -> str:
     What it quotes counts as a phrase, too. A query that uses the query language stays as it is.
 
     >>> _telling("What is the default of the server's wait_timeout, and why?")
-    "default server wait_timeout"
+    'default server wait_timeout'
     >>> _telling("error 'Access denied' on login and path:a*")
     "error 'Access denied' on login and path:a*"
     """
     if not parse(query, "or").kinds <= {"word"}:
         return query
     asked = read_question(query)
-    told = [word.removesuffix("'s") for word in asked.words]
     phrases = [f'"{text}"' for text in asked.quoted if '"' not in text]
-    if len(told) < TELLING_LEAST:
+    if len(asked.words) < TELLING_LEAST:
         return query
-    return " ".join([*dict.fromkeys(told), *phrases])
+    return " ".join([*asked.words, *phrases])
 
 
 def _precise(engine: Engine, call: Call) -> Answer:
