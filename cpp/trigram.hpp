@@ -81,7 +81,8 @@ class TrigramIndex {
 
     std::uint32_t n_docs() const { return n_docs_; }
     std::uint32_t n_trigrams() const { return n_keys_; }
-    // Documents that hold every trigram of what the query names. A literal of less than three bytes has none.
+    // Documents that hold every trigram of what the query names. A literal of less than three bytes has none;
+    // one must not begin or end inside of a character, or folding tells it from its text.
     DocSet candidates(const TrigramQuery& query) const;
     std::vector<std::uint32_t> docs(std::uint32_t key) const;  // that hold a trigram, ascending
     void verify() const;                                       // throws CorruptIndex

@@ -21,7 +21,8 @@ class Trigrams:
         """Ids of the documents of the view that may match `needed`, by source and path.
 
         `needed` is a tree as `gnomon.corpus.literals.required_literals` gives it: bytes,
-        ``("all", [trees])``, ``("any", [trees])``, or None for "every document".
+        ``("all", [trees])``, ``("any", [trees])``, or None for "every document". Literals are
+        whole characters in UTF-8.
         """
         masks = self.masks(needed)
         return [
