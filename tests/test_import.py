@@ -27,10 +27,11 @@ def test_import_loads_numpy_and_the_standard_library_only() -> None:
 
 def test_import_takes_less_than_a_fifth_of_a_second_beyond_numpy() -> None:
     code = (
-        "import time, numpy; t = time.perf_counter(); import gnomon; print(time.perf_counter() - t)"
+        "import time, numpy; t = time.process_time(); import gnomon; print(time.process_time() - t)"
     )
     output_of(code)  # the first import reads the files from disk
-    seconds = min(float(output_of(code)) for _ in range(5))  # the least disturbed one
+    # CPU time: a busy machine took 1.7 s by the clock for what costs it 0.1 s.
+    seconds = min(float(output_of(code)) for _ in range(5))
     assert seconds < IMPORT_SECONDS_MAX
 
 
