@@ -48,7 +48,7 @@ else
     export PYTHONPATH="$root/tests${PYTHONPATH:+:$PYTHONPATH}"
     device=emulated
 fi
-step "emulated primitives" 90 "$python" -m pytest -q -p no:cacheprovider \
+step "emulated primitives" 150 "$python" -m pytest -q -p no:cacheprovider \
     tests/test_cuda_build.py -k "primitive"
 step "answers" 120 "$python" tests/device_check.py answers "$device" "$out"
 if [ -n "$gpu" ]; then

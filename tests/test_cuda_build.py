@@ -173,7 +173,7 @@ def test_no_races() -> None:
     flags = ["-O1", "-g", "-fsanitize=thread", "-DGNOMON_EMULATED_THREADS", "-Wno-tsan"]
     sources = [*emulated.DEVICE_SOURCES, *EMULATOR_ONLY, emulated.EMULATOR / "races.cpp"]
     if not SANITIZE:
-        pytest.skip("set GNOMON_CUDA_SANITIZE=1: it takes a minute")
+        pytest.skip("set GNOMON_CUDA_SANITIZE=1: it takes minutes")
     program = emulated.build("races", sources, flags, shared=False)
     environment = {**os.environ, "TSAN_OPTIONS": "halt_on_error=1"}
     done = subprocess.run([program], capture_output=True, text=True, check=False, env=environment)
@@ -186,7 +186,7 @@ def test_no_access_outside_of_memory() -> None:
     flags = ["-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
     sources = [*emulated.DEVICE_SOURCES, *EMULATOR_ONLY, emulated.EMULATOR / "races.cpp"]
     if not SANITIZE:
-        pytest.skip("set GNOMON_CUDA_SANITIZE=1: it takes a minute")
+        pytest.skip("set GNOMON_CUDA_SANITIZE=1: it takes minutes")
     program = emulated.build("bounds", sources, flags, shared=False)
     environment = {**os.environ, "ASAN_OPTIONS": "detect_stack_use_after_return=0"}
     done = subprocess.run([program], capture_output=True, text=True, check=False, env=environment)

@@ -170,11 +170,11 @@ def test_streamed_rows(device: Emulator, metric: str) -> None:
 def test_memory_stays_within_the_bound(device: Emulator) -> None:
     rows = np.random.default_rng(2).standard_normal((900, 24)).astype(np.float32)
     corpus = device.module.DenseCorpus(rows, "cosine")
-    wanted = expected(rows, rows[:300], "cosine", 20)
+    wanted = expected(rows, rows[:80], "cosine", 20)
     for bound in (60_000, 200_000, 4_000_000):
         device.memory(1 << 40)
         before = device.used()
-        found, scores, _, did = corpus.search(rows[:300], 20, workspace_bytes=bound)
+        found, scores, _, did = corpus.search(rows[:80], 20, workspace_bytes=bound)
         assert (found.tobytes(), scores.tobytes()) == wanted
         assert did["workspace_bytes"] <= bound
         assert device.used_most() - before == did["workspace_bytes"]
