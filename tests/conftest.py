@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import gnomon
@@ -17,6 +18,10 @@ hypothesis.settings.register_profile("ci", derandomize=True, max_examples=200, d
 hypothesis.settings.register_profile("sanitize", derandomize=True, max_examples=12, deadline=None)
 hypothesis.settings.register_profile("soak", max_examples=20_000, deadline=None)
 hypothesis.settings.load_profile(os.environ.get("GNOMON_HYPOTHESIS", "ci"))
+
+# A shell's background job ignores Ctrl-C, and so would all that the tests start and interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 # Session scope: a plain name, which hypothesis may use in all examples of a test.

@@ -112,7 +112,8 @@ def test_every_character_alone_and_in_context(name, monkeypatch):
     if name == "lucene-english":  # slow, and ideographs and syllables are all alike
         alike = [c for c in characters if len(unicodedata.name(c, "").split("-")) > 1]
         alike += [chr(code) for code in range(0xAC00, 0xD7A4)]
-        characters = sorted(set(characters) - set(alike)) + alike[::97]
+        # The reference takes half a minute over all of them.
+        characters = sorted(set(characters) - set(alike))[::3] + alike[::97]
     for form in ("{} ", "a{}B中{}:{}:"):
         for at in range(0, len(characters), 8192):
             text = "".join(form.replace("{}", c) for c in characters[at : at + 8192])

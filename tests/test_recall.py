@@ -418,5 +418,5 @@ def test_figures_are_plain_and_complete() -> None:
     assert comparisons(runs)[0].endswith(", significant")
     lines = as_csv(runs).splitlines()
     assert lines[0].split(",") == [*COLUMNS, *SPEED_COLUMNS]
-    assert [len(line.split(",")) for line in lines] == [len(COLUMNS) + 3] * 3
+    assert [len(line.split(",")) for line in lines] == [len(COLUMNS) + len(SPEED_COLUMNS)] * 3
     assert runs[1].worst(3) == sorted(runs[1].worst(3), key=lambda pair: pair[1])

@@ -44,6 +44,11 @@ class MatchedHits(Hits):
     matched
         For each hit the query's tokens (or token ids, or names of a query object's parts) that
         stand in it, each once, in query order.
+
+    >>> import gnomon
+    >>> index = gnomon.BM25Index.build(["red fox", "red dog"])
+    >>> index.search("dog red", matched=True).matched
+    [['dog', 'red'], ['red']]
     """
 
     matched: list[list[Any]]
