@@ -115,9 +115,10 @@ class BM25Retriever(BaseRetriever):
     async def _aget_relevant_documents(
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, k: int | None = None
     ) -> list[Document]:
-        return await run_in_executor(
+        found: list[Document] = await run_in_executor(
             None, self._get_relevant_documents, query, run_manager=run_manager.get_sync(), k=k
         )
+        return found
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes documents, index and parameters to a directory, in one step and with checksums.
