@@ -11,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import mutants
+import cuda_mutants as mutants
 import pytest
 from emulated import Emulator
 
