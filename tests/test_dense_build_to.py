@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -113,6 +114,8 @@ def test_errors_leave_nothing(
     assert not [path for path in tmp_path.iterdir() if path.is_dir()]
 
 
+SANITIZED = os.environ.get("GNOMON_HYPOTHESIS") == "sanitize"
+
 BOUNDED = """
 import resource, sys
 import gnomon, numpy as np
@@ -127,6 +130,7 @@ print(index.segments, index.search(np.load(folder + "/rows.npy", mmap_mode="r")[
 """
 
 
+@pytest.mark.skipif(SANITIZED, reason="AddressSanitizer's allocator hangs at RLIMIT_DATA")
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="RLIMIT_DATA is Linux's")
 def test_memory_is_bounded(tmp_path: Path) -> None:
     """64 MB of vectors are indexed and searched with 48 MB of memory beside the interpreter's."""
