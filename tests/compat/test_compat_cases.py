@@ -27,6 +27,7 @@ def test_cos_01_a_zero_vector_does_not_poison_the_order(cases: dict[str, Case]) 
     query, vectors = np.array([given["query"]]), np.array(given["vectors"])
     hits = semantic_search(query, vectors, top_k=given["k"])[0]
     assert [hit["corpus_id"] for hit in hits] == right["ids"]
+    # The case states its scores in decimals, and these are float32 as the peer's are.
     assert [hit["score"] for hit in hits] == pytest.approx(right["scores"], abs=1e-7)
     rows = vectors.astype(np.float32)
     faiss.normalize_L2(rows)

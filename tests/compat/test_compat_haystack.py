@@ -54,6 +54,7 @@ FEW = {"operator": "AND", "conditions": [{"field": "meta.n", "operator": "<", "v
 
 def same(found: list[Document], expected: list[Document]) -> None:
     """The same documents in the same order, with scores that differ by rounding alone."""
+    # Haystack adds cosines in numpy's order; equal bits are promised among gnomon's own paths.
     assert [each.score for each in found] == pytest.approx(
         [each.score for each in expected], rel=1e-6, abs=1e-6
     )
@@ -79,6 +80,7 @@ def test_bm25_is_haystacks(algorithm: str, parameters: Any) -> None:
         for options in ({}, {"top_k": 3, "scale_score": True}, {"filters": EVEN}, {"top_k": 99}):
             expected = original.bm25_retrieval(query, **options)
             found = mine.bm25_retrieval(query, **options)
+            # Haystack writes its formula in another order of the same operations.
             assert [each.score for each in found] == pytest.approx(
                 [each.score for each in expected], rel=1e-12
             )

@@ -82,6 +82,7 @@ def test_queries_are_llama_indexs(options: dict[str, Any], mode: Any) -> None:
             expected = original.query(query, mmr_threshold=threshold)
             found = mine.query(query, mmr_threshold=threshold)
             assert found.ids == expected.ids
+            # LlamaIndex adds in numpy's order, which differs from the canonical one by roundings.
             assert found.similarities == pytest.approx(expected.similarities, abs=1e-6)
             assert asyncio.run(mine.aquery(query, mmr_threshold=threshold)).ids == found.ids
 
@@ -103,6 +104,7 @@ def test_functions_are_llama_indexs(data: st.DataObject) -> None:
     expected = theirs.get_top_k_embeddings(query, rows, **options)
     found = ours.get_top_k_embeddings(query, rows, **options)
     assert found[1] == expected[1]
+    # LlamaIndex adds in numpy's order, which differs from the canonical one by roundings.
     assert found[0] == pytest.approx(expected[0], abs=1e-6)
     threshold = data.draw(st.sampled_from([None, 0.0, 0.25, 1.0]))
     options |= {"mmr_threshold": threshold, "similarity_top_k": k}
@@ -110,6 +112,7 @@ def test_functions_are_llama_indexs(data: st.DataObject) -> None:
     found = ours.get_top_k_mmr_embeddings(query, rows, **options)
     if dim > 2:  # in the plane the last pick's cosines tie by symmetry
         assert found[1] == expected[1]
+        # LlamaIndex adds in numpy's order, which differs from the canonical one by roundings.
         assert found[0] == pytest.approx(expected[0], abs=1e-6)
 
 
