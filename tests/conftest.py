@@ -13,7 +13,7 @@ from emulated import emulator as emulator
 os.environ.setdefault("HAYSTACK_TELEMETRY_ENABLED", "False")  # an adapter's peer would call home
 
 # "ci" draws the same examples on every run, so a red run can be repeated; "soak" finds new ones.
-hypothesis.settings.register_profile("ci", derandomize=True, max_examples=100, deadline=None)
+hypothesis.settings.register_profile("ci", derandomize=True, max_examples=200, deadline=None)
 # A build with sanitizers runs several times slower.
 hypothesis.settings.register_profile("sanitize", derandomize=True, max_examples=12, deadline=None)
 hypothesis.settings.register_profile("soak", max_examples=20_000, deadline=None)
