@@ -15,7 +15,7 @@ import traceback
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import IO
 
 import msgspec
@@ -138,7 +138,8 @@ class _Worker:
 
     def __exit__(self, *_: object) -> None:
         self._process.kill()  # it holds nothing that must be kept
-        self._into.close()
+        with suppress(BrokenPipeError):  # it ended before it read all, and close() writes the rest
+            self._into.close()
         self._out.close()
         self._process.wait()
 
