@@ -156,9 +156,9 @@ class Control(RuntimeCore):
         acts = before is not None and self.attempts.acts(operation_id)
         if before is not None and acts and settlement.status is _S.NOT_EXECUTED:
             raise StillRunning(operation_id, before.status.value, before.owner, before.lease_until)
-        applied, row = self.store.resolve(
-            operation_id, settlement, actor, self.redactor.value(known)
-        )
+        if before is not None:
+            known = self._without_secrets(before.request, known)
+        applied, row = self.store.resolve(operation_id, settlement, actor, known)
         if not applied:
             raise InvalidTransition(operation_id, row.status.value, settlement.status.value)
         self.observer.emit(
@@ -169,6 +169,12 @@ class Control(RuntimeCore):
             actor=actor,
         )
         return row
+
+    def _without_secrets(self, request: OperationRequest, evidence: Any) -> Any:
+        """Evidence as the audit record may show it: it may repeat the call's secrets."""
+        stored = request.arguments_json
+        arguments = None if stored is None else json.loads(stored)
+        return self.registry.redactor_for(request.tool, arguments, evidence).value(evidence)
 
     def heartbeat(self) -> None:
         """Give a sign of life for running operations; the lease thread does it by itself."""
