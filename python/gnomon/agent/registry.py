@@ -146,9 +146,9 @@ class Registry:
 
         Looked for in ``known`` (arguments, a result) and in what the settings inject.
         """
-        if not isinstance(tool_name, str) or tool_name not in self.tools:
-            redactor, shared = self.redactor, {}
-        else:
+        redactor = self.redactor
+        shared: dict[str, Any] = {}
+        if isinstance(tool_name, str) and tool_name in self.tools:
             entry = self.find(tool_name)
             redactor = entry.redactor
             wanted = entry.tool.injected & self._shared.keys()
