@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
@@ -131,6 +132,7 @@ def _judge_file(name: str, policy: GatePolicy, kind: str, max_bytes: int) -> Ite
                 "-", sys.stdin.buffer, policy, kind, kind == "jsonl", max_bytes
             )
             return
+        name = str(Path(name))  # the reports name a file in one way
         lines = kind == "jsonl" or (kind in ("auto", "spans") and is_lines(name))
         with open(name, "rb") as stream:
             yield from _judge_stream(name, stream, policy, kind, lines, max_bytes)

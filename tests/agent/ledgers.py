@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -74,6 +75,13 @@ def new_ledger(kind: str, folder: Path, conninfo: str | None = None) -> Ledger:
 
 
 @pytest.fixture(scope="session")
+def quick_folder() -> Iterator[Path]:
+    """A folder where a sync is free, for tests that sync often and do not ask what a sync does."""
+    with tempfile.TemporaryDirectory(prefix="gnomon-", dir=postgres.short_folder()) as folder:
+        yield Path(folder)
+
+
+@pytest.fixture(scope="session")
 def postgres_server() -> Iterator[str]:
     """The conninfo of a server that lives as long as the test run."""
     pytest.importorskip("psycopg", reason=NO_SERVER)
@@ -83,10 +91,10 @@ def postgres_server() -> Iterator[str]:
         yield conninfo
 
 
-def _ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Ledger]:
+def _ledger(request: pytest.FixtureRequest, quick_folder: Path) -> Iterator[Ledger]:
     kind = request.param
     conninfo = request.getfixturevalue("postgres_server") if kind == "postgres" else None
-    ledger = new_ledger(kind, tmp_path, conninfo)
+    ledger = new_ledger(kind, quick_folder, conninfo)
     yield ledger
     ledger.close()
 

@@ -43,6 +43,11 @@ def test_cli_says_what_the_document_says(tmp_path: Path) -> None:
     assert lines == [f"ERROR: {message}" for message in messages(trace)]
 
 
+def test_cli_names_a_file_as_the_documents_program_does(tmp_path: Path) -> None:
+    file = write(tmp_path / "t.json", good())
+    assert run(f"{tmp_path}/.//t.json").stdout == f"trace passed: {file}\n"
+
+
 @given(traces)
 def test_cli_verdict_is_the_documents(trace: Any) -> None:
     data = json.dumps(trace)

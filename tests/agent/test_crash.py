@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +24,9 @@ WORKER = Path(__file__).parent / "crash_worker.py"
 
 
 @pytest.fixture
-def campaign(shared_ledger: Ledger, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
+def campaign(shared_ledger: Ledger, quick_folder: Path, capsys: pytest.CaptureFixture[str]) -> Any:
     def run(what: str, runs: int) -> dict[str, Any]:
-        folder = tmp_path / "logs"
-        folder.mkdir()
+        folder = Path(tempfile.mkdtemp(prefix="logs-", dir=quick_folder))
         command = [sys.executable, WORKER, what, str(runs), str(SEED), folder]
         done = subprocess.run(
             [*command, *shared_ledger.arguments()], capture_output=True, text=True, timeout=3600

@@ -218,7 +218,7 @@ tool = Tool("act", SCHEMA, 1, act) if {before!r} else made()
 with SqliteOperationStore({path!r}) as store:
     runtime = ToolRuntime({{"act": tool}}, 1, store, lease_seconds=0.5)
     try:
-        print(runtime.dispatch("act", {{"folder": {folder!r}, "what": "after 3"}}, "op-1"))
+        print(runtime.dispatch("act", {{"folder": {folder!r}, "what": "after 2"}}, "op-1"))
     except Exception as error:
         print(type(error).__name__)
 """
@@ -247,12 +247,12 @@ def test_a_stopped_owner_acts_no_more_once_its_lease_is_over(tmp_path: Path, bef
             other = ToolRuntime({"act": Tool("act", made().schema, 1, act)}, 1, store)
             until(lambda: [row.operation_id for row in other.recover()] == ["op-1"])
             other.reconcile("op-1", "not_executed")
-            arguments = {"folder": str(tmp_path), "what": "after 3"}
+            arguments = {"folder": str(tmp_path), "what": "after 2"}
             if before:
                 answer = other.dispatch("act", arguments, "op-1")
                 assert answer == {"status": "succeeded"}
         if not before:
-            time.sleep(3.5)  # it would have acted by now
+            time.sleep(1.8)  # it would have acted by now
         owner.send_signal(signal.SIGCONT)
         out, _ = owner.communicate(timeout=30)
     finally:

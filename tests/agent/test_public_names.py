@@ -83,7 +83,8 @@ def test_methods_have_these_names() -> None:
     for name in ("ToolRuntime", "AsyncToolRuntime", "Reconciler"):
         resolve = inspect.signature(getattr(agent, name).resolve)
         wanted = ["self", "operation_id", "outcome", "evidence", "actor"]
-        assert list(resolve.parameters) == wanted
+        assert list(resolve.parameters) == [*wanted, "attempt"]
+        assert resolve.parameters["attempt"].default is None
     for name in FIELDS:
         assert name in agent.ToolContext.__annotations__ or hasattr(agent.ToolContext, name)
     assert agent.Bounds().max_depth == 64

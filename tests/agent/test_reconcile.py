@@ -6,9 +6,10 @@ import math
 from typing import Any
 
 import pytest
-from agent_tools import ALPHA, WRITE_SCHEMA, Remote, kinds
+from agent_tools import ALPHA, WRITE_SCHEMA, Gate, Remote, kinds, until
 from gnomon.agent import (
     InvalidTransition,
+    Limits,
     OpenOperation,
     Reconciler,
     RetryPolicy,
@@ -263,3 +264,48 @@ def test_no_limit_looks_at_all(ledger: Ledger) -> None:
     for bad in (0, True, 1.0):
         with pytest.raises(ValueError, match="limit"):
             Reconciler(runtime).run(limit=bad)  # type: ignore[arg-type]
+
+
+# --- looks that come too early --------------------------------------------------------------------
+
+
+def test_a_look_from_before_the_effect_does_not_open_the_id(ledger: Ledger) -> None:
+    """The tool acts and fails between the look, which saw nothing, and what the look would say."""
+    gate, remote = Gate(), Remote(answer=OSError("the line broke"))
+    remote.before = gate
+
+    def look(operation: OpenOperation) -> dict[str, Any]:
+        seen = len(remote.effects)
+        gate.open()
+        until(lambda: kinds(runtime, "op-1")[-1] == "tool_ended")
+        return {"status": "succeeded" if seen else "not_executed"}
+
+    more: dict[str, Any] = {"limits": Limits(timeout_ms=5), "reconcile": look}
+    runtime = remote.runtime(ledger.open(), tool=more)
+    runtime.dispatch("write", ALPHA, "op-1")
+    [looked] = Reconciler(runtime).run()
+    assert (looked.answer, looked.error) == ("not_executed", "StillRunning")
+    assert runtime.dispatch("write", ALPHA, "op-1")["status"] == "needs_reconcile"
+    [looked] = Reconciler(runtime).run()  # a look after its end sees the effect
+    assert looked.status is OperationStatus.SUCCEEDED
+    assert remote.effects == ["alpha"]
+
+
+def test_a_look_at_one_attempt_says_nothing_about_the_next(ledger: Ledger) -> None:
+    remote = Remote(answer=lambda number: {"status": "unknown"})
+    runtime = remote.runtime(ledger.open(), tool={"reconcile": lambda operation: look(operation)})
+
+    def look(operation: OpenOperation) -> dict[str, Any]:
+        if operation.attempt == 1 and remote.effects == ["alpha"]:
+            runtime.reconcile("op-1", "not_executed", attempt=1)  # an operator is faster
+            runtime.dispatch("write", ALPHA, "op-1")
+        return {"status": "not_executed"}
+
+    runtime.dispatch("write", ALPHA, "op-1")
+    [looked] = Reconciler(runtime).run()
+    assert looked.status is OperationStatus.NEEDS_RECONCILE
+    row = runtime.operation("op-1")
+    assert row is not None
+    assert (row.status, row.attempt) == (OperationStatus.NEEDS_RECONCILE, 2)
+    with pytest.raises(InvalidTransition):
+        runtime.reconcile("op-1", "not_executed", attempt=1)

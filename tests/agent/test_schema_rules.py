@@ -236,6 +236,16 @@ def test_s2_a_long_chain_and_a_large_schema() -> None:
     assert refusal(schema)[1] == "schema-cost"
 
 
+def test_s2_a_value_is_not_compared_with_thousands_of_objects() -> None:
+    halves = [{"enum": [{"k": n} for n in range(start, start + 501)]} for start in (0, 501)]
+    assert refusal(only({"allOf": halves}))[1] == "schema-cost"
+    found = compile_schema({"type": "array", "items": halves[0]})
+    assert found.is_valid([{"k": 500}] * 10_000)
+    assert not found.is_valid([{"k": 501}])
+    texts = [str(n) for n in range(10_000)]
+    assert compile_schema({"type": "array", "items": {"enum": texts}}).is_valid(texts)
+
+
 def test_s2_two_thousand_levels() -> None:
     deep: Any = {"type": "integer"}
     for _ in range(2_000):

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gnomon.agent import sqlite_store
+from gnomon.agent import sqlite_connection, sqlite_store
 from gnomon.agent.errors import StoreClosed, StoreUnavailable
 from gnomon.agent.file_lock import FileLock, network_file_system
 from gnomon.agent.records import ClaimReason, OperationStatus
@@ -196,7 +196,7 @@ def test_network_file_systems_are_told_apart(tmp_path, monkeypatch):
         )
         assert network_file_system(str(tmp_path), str(table)) == expected
     assert network_file_system(str(tmp_path), str(tmp_path / "absent")) is None
-    monkeypatch.setattr(sqlite_store, "network_file_system", lambda folder: "nfs4")
+    monkeypatch.setattr(sqlite_connection, "network_file_system", lambda folder: "nfs4")
     with pytest.raises(ValueError, match=r"network file system \(nfs4\).*PostgresOperationStore"):
         SqliteOperationStore(tmp_path / "ledger.db")
     assert not (tmp_path / "ledger.db").exists()

@@ -210,6 +210,7 @@ def test_an_interrupted_wait_is_an_abandoned_tool(ledger: Ledger) -> None:
 
     def interrupt() -> None:
         gate.wait_inside()
+        time.sleep(0.05)  # until the wait has begun: a signal just before it is seen after it only
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
     interrupter = threading.Thread(target=interrupt)

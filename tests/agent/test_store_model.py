@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
 from pathlib import Path
 from typing import Any
 
-import pytest
 from gnomon.agent.errors import InvalidTransition, UnknownOperation
 from gnomon.agent.memory_store import MemoryOperationStore
 from gnomon.agent.records import TRANSITIONS, NewApproval, OperationStatus, Settlement
 from gnomon.agent.testing import SimClock
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ledgers import claim_for, new_ledger, outcome, request_for
+from ledgers import Ledger, claim_for, outcome, request_for
 
 S = OperationStatus
 IDS, OWNERS, DIGESTS = ("op-1", "op-2"), ("me", "you"), ("shown-1", "shown-2")
@@ -117,25 +115,9 @@ def compare(store: Any, clock: SimClock, steps: list[Any]) -> None:
     assert state(store, len(steps)) == state(model, len(steps))
 
 
-histories = st.lists(STEPS, min_size=1, max_size=25)
-
-
-@given(steps=histories)
-@settings(max_examples=150)
-def test_sqlite_is_like_memory(tmp_path_factory: pytest.TempPathFactory, steps: list[Any]) -> None:
+def same(ledger: Ledger, steps: list[Any]) -> None:
+    """The steps on an emptied ledger and on one in memory."""
     clock = SimClock()
-    ledger = new_ledger("sqlite", _folder(tmp_path_factory))
-    compare(ledger.open(clock), clock, steps)
-    ledger.close()
-
-
-@given(steps=histories)
-@settings(max_examples=60)
-def test_postgres_is_like_memory(postgres_server: str, steps: list[Any]) -> None:
-    """One schema for all examples: making tables costs more than the history."""
-    clock = SimClock()
-    ledger = new_ledger("postgres", Path(), postgres_server)
-    ledger.place = (postgres_server, "test_model")
     store = ledger.open(clock)
     with store.transaction() as tx:
         for table in ("operation", "operation_event", "approval"):
@@ -144,12 +126,17 @@ def test_postgres_is_like_memory(postgres_server: str, steps: list[Any]) -> None
     ledger.close()
 
 
-_numbers = itertools.count()
+histories = st.lists(STEPS, min_size=1, max_size=25)
 
 
-def _folder(factory: pytest.TempPathFactory) -> Path:
-    folder = factory.getbasetemp() / "models"
-    folder.mkdir(exist_ok=True)
-    for old in folder.iterdir():
-        old.unlink()
-    return folder
+@given(steps=histories)
+@settings(max_examples=150)
+def test_sqlite_is_like_memory(quick_folder: Path, steps: list[Any]) -> None:
+    """One file for all examples: making tables costs more than the history."""
+    same(Ledger("sqlite", quick_folder / "model.db"), steps)
+
+
+@given(steps=histories)
+@settings(max_examples=60)
+def test_postgres_is_like_memory(postgres_server: str, steps: list[Any]) -> None:
+    same(Ledger("postgres", (postgres_server, "test_model")), steps)

@@ -139,11 +139,16 @@ class AsyncToolRuntime:
         return await self._ledger(self._core.recover)
 
     async def resolve(
-        self, operation_id: str, outcome: Any, evidence: Mapping[str, Any], actor: str
+        self,
+        operation_id: str,
+        outcome: Any,
+        evidence: Mapping[str, Any],
+        actor: str,
+        attempt: int | None = None,
     ) -> Operation:
         """See ToolRuntime.resolve."""
         return await self._ledger(
-            partial(self._core.resolve, operation_id, outcome, evidence, actor)
+            partial(self._core.resolve, operation_id, outcome, evidence, actor, attempt)
         )
 
     async def approve(self, approval_id: str, by: str) -> ApprovalDecision:

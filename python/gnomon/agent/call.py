@@ -37,6 +37,11 @@ class Prepared(NamedTuple):
     approval_digest: str | None
     resource: str | None
 
+    @property
+    def whole(self) -> dict[str, Any]:
+        """All arguments, the server's own included: where the secrets of the call stand."""
+        return {**self.arguments, **self.injected} if self.injected else self.arguments
+
     def fresh_arguments(self) -> dict[str, Any]:
         """What the tool gets: what it does to its arguments is no part of the request."""
         if any(type(value) in (dict, list) for value in self.arguments.values()):
@@ -85,7 +90,7 @@ def _context(
     def note_ref(remote_ref: str) -> bool:
         reference = check_name("remote_ref", remote_ref)
         if entry.hides_results:
-            reference = entry.redactor.for_call(prepared.arguments).text(reference)
+            reference = entry.redactor.for_call(prepared.whole).text(reference)
         return store.set_remote_ref(operation_id, row.owner, row.attempt, reference)
 
     return ToolContext(
@@ -109,7 +114,7 @@ def _settle_late(
 ) -> None:
     running.acting = False
     try:
-        outcome = prepared.entry.outcome(ran, row.operation_id, prepared.arguments)
+        outcome = prepared.entry.outcome(ran, row.operation_id, prepared.whole)
         core.observer.emit(
             "operation.late_result",
             operation_id=row.operation_id,

@@ -113,9 +113,10 @@ class Control(RuntimeCore):
         *,
         actor: str = "operator",
         evidence: Mapping[str, Any] | None = None,
+        attempt: int | None = None,
     ) -> Operation:
         """``resolve`` in two words: an operator says it, and has no evidence to show."""
-        return self.resolve(operation_id, outcome, evidence or {}, actor)
+        return self.resolve(operation_id, outcome, evidence or {}, actor, attempt)
 
     def resolve(
         self,
@@ -123,6 +124,7 @@ class Control(RuntimeCore):
         outcome: Mapping[str, Any] | str,
         evidence: Mapping[str, Any],
         actor: str,
+        attempt: int | None = None,
     ) -> Operation:
         """Record what really happened to an operation that needs reconciliation.
 
@@ -137,11 +139,15 @@ class Control(RuntimeCore):
             What it is based on; JSON, kept in the audit record.
         actor : str
             Who says so, for the audit record.
+        attempt : int, optional
+            ``Operation.attempt`` of the row that was looked into; refused where another attempt
+            has been made since. A look proves "not_executed" only if it began after that row
+            needed reconciliation and its tool had ended.
 
         Raises
         ------
         ValueError
-            UnknownOperation, InvalidTransition where the operation is in another state,
+            UnknownOperation, InvalidTransition where the operation is in another state or attempt,
             StillRunning for "not_executed" while its tool runs on (in this process, or in another
             one that lives: its lease is not over), or an outcome that is none. Nothing is changed
             then.
@@ -156,9 +162,9 @@ class Control(RuntimeCore):
         acts = before is not None and self.attempts.acts(operation_id)
         if before is not None and acts and settlement.status is _S.NOT_EXECUTED:
             raise StillRunning(operation_id, before.status.value, before.owner, before.lease_until)
-        applied, row = self.store.resolve(
-            operation_id, settlement, actor, self.redactor.value(known)
-        )
+        if before is not None:
+            known = self._without_secrets(before.request, known)
+        applied, row = self.store.resolve(operation_id, settlement, actor, known, attempt)
         if not applied:
             raise InvalidTransition(operation_id, row.status.value, settlement.status.value)
         self.observer.emit(
@@ -169,6 +175,12 @@ class Control(RuntimeCore):
             actor=actor,
         )
         return row
+
+    def _without_secrets(self, request: OperationRequest, evidence: Any) -> Any:
+        """Evidence as the audit record may show it: it may repeat the call's secrets."""
+        stored = request.arguments_json
+        arguments = None if stored is None else json.loads(stored)
+        return self.registry.redactor_for(request.tool, arguments, evidence).value(evidence)
 
     def heartbeat(self) -> None:
         """Give a sign of life for running operations; the lease thread does it by itself."""

@@ -54,7 +54,11 @@ class RuntimeCore:
             or getattr(self.store, "digest_only", False) is True
         )
         self.registry = Registry(
-            tools, self.redactor, hides_results=self.hides, asynchronous=asynchronous
+            tools,
+            self.redactor,
+            settings.injected,
+            hides_results=self.hides,
+            asynchronous=asynchronous,
         )
         self.observer = Observer(self.redactor.text, settings.logger, settings.tracer)
         self.attempts = Attempts(

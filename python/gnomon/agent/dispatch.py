@@ -224,7 +224,7 @@ class Dispatch:
             finally:
                 slot.release()
             if outcome.error is not None:
-                raise prepared.entry.scrubbed(outcome.error, prepared.arguments)
+                raise prepared.entry.scrubbed(outcome.error, prepared.whole)
             if row.status is not _S.NOT_EXECUTED or attempts >= core.retry.attempts:
                 return self._answer(row, outcome.answer)
             wait = core.retry.wait(attempts, outcome.retry_after)
@@ -279,7 +279,7 @@ class Dispatch:
                     if not running.abandoned:
                         running.acting = False
                     crash_point("after_return")
-                    outcome = prepared.entry.outcome(ran, row.operation_id, prepared.arguments)
+                    outcome = prepared.entry.outcome(ran, row.operation_id, prepared.whole)
             except GeneratorExit:
                 raise
             except BaseException as error:

@@ -11,79 +11,25 @@ are checked and deep-frozen when the event is made, so an event never changes af
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, fields
 from typing import Any, ClassVar
 
-from .frozen import INTEGER_MAX, EventError, FrozenDict, FrozenList, freeze
+from .event_fields import (
+    a_count,
+    a_flag,
+    a_number,
+    a_text,
+    an_id,
+    an_object,
+    items,
+    one_of,
+    optional,
+    required,
+)
+from .frozen import EventError, FrozenDict, FrozenList
 from .jsontext import loads_strict
 from .terminal import TERMINAL_REASONS
-
-_OUTCOMES = ("succeeded", "failed", "not_executed")
-_SHOWN = 200  # characters of an operation id; longer ones are refused by the runtime as well
-
-
-def _id(value: Any, path: str) -> str:
-    if not isinstance(value, str) or not 0 < len(value) <= _SHOWN:
-        raise EventError(f"{path} must be a string of 1 to {_SHOWN} characters")
-    return str(freeze(value, path))
-
-
-def _text(value: Any, path: str) -> str:
-    if not isinstance(value, str):
-        raise EventError(f"{path} must be a string, got {type(value).__name__}")
-    return str(freeze(value, path))
-
-
-def _count(value: Any, path: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= INTEGER_MAX:
-        raise EventError(f"{path} must be an integer from 0 to 2**53 - 1")
-    return int(value)
-
-
-def _number(value: Any, path: str) -> int | float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise EventError(f"{path} must be a finite number")
-    number: int | float = freeze(value, path)
-    return number
-
-
-def _flag(value: Any, path: str) -> bool:
-    if not isinstance(value, bool):
-        raise EventError(f"{path} must be true or false")
-    return value
-
-
-def _items(value: Any, path: str) -> FrozenList:
-    if not isinstance(value, (list, tuple)):
-        raise EventError(f"{path} must be a list, got {type(value).__name__}")
-    items: FrozenList = freeze(value, path)
-    return items
-
-
-def _object(value: Any, path: str) -> FrozenDict:
-    if not isinstance(value, Mapping):
-        raise EventError(f"{path} must be an object, got {type(value).__name__}")
-    items: FrozenDict = freeze(value, path)
-    return items
-
-
-def _one_of(*allowed: str) -> Callable[[Any, str], str]:
-    def check(value: Any, path: str) -> str:
-        if not isinstance(value, str) or value not in allowed:
-            raise EventError(f"{path} must be one of {', '.join(allowed)}")
-        return value
-
-    return check
-
-
-def _required(check: Callable[[Any, str], Any]) -> Any:
-    return field(metadata={"check": check})
-
-
-def _optional(check: Callable[[Any, str], Any], default: Any = None) -> Any:
-    return field(default=default, metadata={"check": check})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,8 +40,8 @@ class Event:
     """
 
     type: ClassVar[str] = ""
-    event_id: str | None = _optional(_id)
-    at: float | None = _optional(_number)
+    event_id: str | None = optional(an_id)
+    at: float | None = optional(a_number)
 
     def __post_init__(self) -> None:
         for item in fields(self):
@@ -124,11 +70,11 @@ class TaskStarted(Event):
     """First event of a log: the limits of the run, and which tools and scopes it may use."""
 
     type: ClassVar[str] = "task_started"
-    task_id: str = _optional(_text, "")
-    limits: FrozenDict | None = _optional(_object)
-    tools: FrozenList | None = _optional(_items)
-    scopes: FrozenList | None = _optional(_items)
-    max_risk: int | None = _optional(_count)
+    task_id: str = optional(a_text, "")
+    limits: FrozenDict | None = optional(an_object)
+    tools: FrozenList | None = optional(items)
+    scopes: FrozenList | None = optional(items)
+    max_risk: int | None = optional(a_count)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,7 +82,7 @@ class ModelRequested(Event):
     """The policy is about to be asked; ``reserved`` is charged if no ``model_called`` follows."""
 
     type: ClassVar[str] = "model_requested"
-    reserved: FrozenDict | None = _optional(_object)
+    reserved: FrozenDict | None = optional(an_object)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,7 +90,7 @@ class ModelCalled(Event):
     """The policy was asked, and what that used."""
 
     type: ClassVar[str] = "model_called"
-    usage: FrozenDict | None = _optional(_object)
+    usage: FrozenDict | None = optional(an_object)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,15 +98,15 @@ class ActionRejected(Event):
     """The policy proposed something that cannot be a tool call; nothing was requested."""
 
     type: ClassVar[str] = "action_rejected"
-    reason: str = _required(_text)
-    problems: FrozenList | None = _optional(_items)
+    reason: str = required(a_text)
+    problems: FrozenList | None = optional(items)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ToolEvent(Event):
     """Base of the events about one operation."""
 
-    operation_id: str = _required(_id)
+    operation_id: str = required(an_id)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,20 +114,20 @@ class ToolRequested(ToolEvent):
     """An operation is about to be dispatched. ``charged``: what a claim costs the budget."""
 
     type: ClassVar[str] = "tool_requested"
-    tool: str = _optional(_text, "")
-    arguments: FrozenDict | None = _optional(_object)
-    effect: str = _optional(_text, "")
-    risk: int = _optional(_count, 0)
-    charged: FrozenDict | None = _optional(_object)
+    tool: str = optional(a_text, "")
+    arguments: FrozenDict | None = optional(an_object)
+    effect: str = optional(a_text, "")
+    risk: int = optional(a_count, 0)
+    charged: FrozenDict | None = optional(an_object)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ToolOutcome(ToolEvent):
     """Base of the answers of a dispatch. ``replayed``: recorded earlier, nothing was started."""
 
-    usage: FrozenDict | None = _optional(_object)
-    approval_id: str = _optional(_text, "")
-    replayed: bool = _optional(_flag, False)
+    usage: FrozenDict | None = optional(an_object)
+    approval_id: str = optional(a_text, "")
+    replayed: bool = optional(a_flag, False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,8 +135,8 @@ class ToolSucceeded(ToolOutcome):
     """The tool did it; ``evidence`` is what it showed."""
 
     type: ClassVar[str] = "tool_succeeded"
-    evidence: FrozenList = _required(_items)
-    result: FrozenDict | None = _optional(_object)
+    evidence: FrozenList = required(items)
+    result: FrozenDict | None = optional(an_object)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,7 +144,7 @@ class ToolFailed(ToolOutcome):
     """The tool says that it failed: terminal for the operation, not for the task."""
 
     type: ClassVar[str] = "tool_failed"
-    result: FrozenDict | None = _optional(_object)
+    result: FrozenDict | None = optional(an_object)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -209,8 +155,8 @@ class ToolNotExecuted(ToolEvent):
     """
 
     type: ClassVar[str] = "tool_not_executed"
-    error: str = _optional(_text, "")
-    problems: FrozenList | None = _optional(_items)
+    error: str = optional(a_text, "")
+    problems: FrozenList | None = optional(items)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -218,7 +164,7 @@ class ToolNeedsReconcile(ToolOutcome):
     """Nobody knows whether the tool acted: timeout, exception, crash, unknown, no valid result."""
 
     type: ClassVar[str] = "tool_needs_reconcile"
-    reason: str = _optional(_text, "")
+    reason: str = optional(a_text, "")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -226,10 +172,10 @@ class ToolReconciled(ToolEvent):
     """The true outcome became known: the only way on from ``tool_needs_reconcile``."""
 
     type: ClassVar[str] = "tool_reconciled"
-    outcome: str = _required(_one_of(*_OUTCOMES))
-    evidence: FrozenList | None = _optional(_items)
-    result: FrozenDict | None = _optional(_object)
-    actor: str = _optional(_text, "")
+    outcome: str = required(one_of("succeeded", "failed", "not_executed"))
+    evidence: FrozenList | None = optional(items)
+    result: FrozenDict | None = optional(an_object)
+    actor: str = optional(a_text, "")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -244,8 +190,8 @@ class ApprovalRequested(ToolEvent):
     """A person must decide first."""
 
     type: ClassVar[str] = "approval_requested"
-    approval_id: str = _optional(_text, "")
-    expires_at: float | None = _optional(_number)
+    approval_id: str = optional(a_text, "")
+    expires_at: float | None = optional(a_number)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -253,8 +199,8 @@ class ApprovalGranted(ToolEvent):
     """The operation may be dispatched, once."""
 
     type: ClassVar[str] = "approval_granted"
-    approval_id: str = _optional(_text, "")
-    actor: str = _optional(_text, "")
+    approval_id: str = optional(a_text, "")
+    actor: str = optional(a_text, "")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -262,8 +208,8 @@ class ApprovalDenied(ToolEvent):
     """The operation will never run."""
 
     type: ClassVar[str] = "approval_denied"
-    approval_id: str = _optional(_text, "")
-    actor: str = _optional(_text, "")
+    approval_id: str = optional(a_text, "")
+    actor: str = optional(a_text, "")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -271,7 +217,7 @@ class ApprovalExpired(ToolEvent):
     """Nobody decided in time."""
 
     type: ClassVar[str] = "approval_expired"
-    approval_id: str = _optional(_text, "")
+    approval_id: str = optional(a_text, "")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -286,9 +232,9 @@ class Answered(Event):
     """The policy ended the task with an answer; ``reason`` is one of the terminal reasons."""
 
     type: ClassVar[str] = "answered"
-    answer: str = _optional(_text, "")
-    citations: FrozenList | None = _optional(_items)
-    reason: str = _optional(_one_of(*sorted(TERMINAL_REASONS)), "answered")
+    answer: str = optional(a_text, "")
+    citations: FrozenList | None = optional(items)
+    reason: str = optional(one_of(*sorted(TERMINAL_REASONS)), "answered")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -296,10 +242,10 @@ class BudgetExhausted(Event):
     """A limit would be passed; ``dimension`` is the first one."""
 
     type: ClassVar[str] = "budget_exhausted"
-    dimension: str = _required(_id)
-    limit: int | float = _optional(_number, 0)
-    used: int | float = _optional(_number, 0)
-    requested: int | float = _optional(_number, 0)
+    dimension: str = required(an_id)
+    limit: int | float = optional(a_number, 0)
+    used: int | float = optional(a_number, 0)
+    requested: int | float = optional(a_number, 0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -307,8 +253,8 @@ class TaskFailed(Event):
     """The task ends without its goal; ``reason`` is one of the terminal reasons."""
 
     type: ClassVar[str] = "task_failed"
-    reason: str = _required(_one_of(*sorted(TERMINAL_REASONS)))
-    error: str = _optional(_text, "")
+    reason: str = required(one_of(*sorted(TERMINAL_REASONS)))
+    error: str = optional(a_text, "")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -316,7 +262,7 @@ class Cancelled(Event):
     """Somebody stopped the task."""
 
     type: ClassVar[str] = "cancelled"
-    actor: str = _optional(_text, "")
+    actor: str = optional(a_text, "")
 
 
 EVENT_CLASSES: Mapping[str, type[Event]] = {

@@ -91,10 +91,10 @@ class Gateway:
 
     def redactor_for(self, name: Any, arguments: Any) -> Redactor:
         """What takes the secrets of one call out of events."""
-        redactor = self.redactor
-        if self._registry is not None and self._tools is not None and name in self._tools:
-            redactor = self._registry.find(name).redactor
-        return redactor.for_call(arguments)
+        if self._registry is None:
+            return self.redactor.for_call(arguments)
+        redactor: Redactor = self._registry.redactor_for(name, arguments)
+        return redactor
 
     def look(self, operation_id: str) -> Record | None:
         """The ledger's record, or None where there is none, or no ledger to look into.

@@ -100,9 +100,8 @@ class Acting(RunBase):
             return self.outcome("needs_reconcile")
         self._charge(held, admitted, {}, started=False)
         word, problems = _explained(error)
-        self.log.emit(
-            ev.ToolNotExecuted(operation_id=operation_id, error=word, problems=frozen(problems))
-        )
+        shown = frozen(self.gateway.redactor.value(problems))  # a path may hold the policy's text
+        self.log.emit(ev.ToolNotExecuted(operation_id=operation_id, error=word, problems=shown))
         result = {"status": "failed", "executed": False, "error": word, "problems": problems}
         if word == "refused":
             self.note(candidate, result)

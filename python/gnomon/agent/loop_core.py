@@ -131,7 +131,8 @@ class AgentRun(Resume):
         self, candidate: dict[str, Any], error: str, problems: list[dict[str, str]]
     ) -> Outcome | None:
         """Tell the policy what was wrong with its candidate; nothing was requested."""
-        self.log.emit(ev.ActionRejected(reason=error, problems=frozen(problems)))
+        shown = self.gateway.redactor.value(problems)  # a message may repeat what the policy wrote
+        self.log.emit(ev.ActionRejected(reason=error, problems=frozen(shown)))
         result = {"status": "failed", "executed": False, "error": error, "problems": problems}
         return self.note(candidate, result, failed=True)
 

@@ -229,7 +229,12 @@ class MemoryOperationStore(MemoryUpkeep):
         return self._put(row, event, actor, reason=settlement.reason, **data)
 
     def resolve(
-        self, operation_id: str, settlement: Settlement, actor: str, evidence: Mapping[str, Any]
+        self,
+        operation_id: str,
+        settlement: Settlement,
+        actor: str,
+        evidence: Mapping[str, Any],
+        attempt: int | None = None,
     ) -> SettleResult:
         """See OperationStore.resolve."""
         with self._transaction() as now:
@@ -237,6 +242,8 @@ class MemoryOperationStore(MemoryUpkeep):
             if settlement.status not in RESOLVED:
                 raise InvalidTransition(operation_id, row.status.value, settlement.status.value)
             if row.status is not _S.NEEDS_RECONCILE:
+                return SettleResult(False, row)
+            if attempt is not None and row.attempt != attempt:
                 return SettleResult(False, row)
             if settlement.status is _S.NOT_EXECUTED and row.may_run(now):
                 raise StillRunning(operation_id, row.status.value, row.owner, row.lease_until)

@@ -137,7 +137,12 @@ class OperationStore(Protocol):
         ...
 
     def resolve(
-        self, operation_id: str, settlement: Settlement, actor: str, evidence: Mapping[str, Any]
+        self,
+        operation_id: str,
+        settlement: Settlement,
+        actor: str,
+        evidence: Mapping[str, Any],
+        attempt: int | None = None,
     ) -> SettleResult:
         """Leave NEEDS_RECONCILE for SUCCEEDED, FAILED or NOT_EXECUTED (the only way besides
         ``settle``).
@@ -145,7 +150,8 @@ class OperationStore(Protocol):
         NOT_EXECUTED raises StillRunning and changes nothing while the row has a lease that is not
         over: a tool that may still act would meet its own second attempt. It becomes CANCELLED
         where cancel_requested_at is set. Event "reconciled" with actor, reason and evidence. A row
-        in another state is not changed: applied=False.
+        in another state, or at another ``attempt`` than the one named, is not changed:
+        applied=False.
         """
         ...
 

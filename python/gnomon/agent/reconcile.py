@@ -107,9 +107,10 @@ class Reconciler:
         outcome: Mapping[str, Any] | str,
         evidence: Mapping[str, Any],
         actor: str,
+        attempt: int | None = None,
     ) -> Operation:
         """See ToolRuntime.resolve: an operator's word where no look-up can say."""
-        return self._runtime.resolve(operation_id, outcome, evidence, actor)
+        return self._runtime.resolve(operation_id, outcome, evidence, actor, attempt)
 
     def look(self, operation_id: str) -> Looked | None:
         """One operation; None where it is not open or its tool cannot look."""
@@ -124,10 +125,17 @@ class Reconciler:
         tool = self._runtime.tools.get(row.request.tool)
         if tool is None or tool.reconcile is None:
             return None
+        # A tool that may still act can act after the look: its "not executed" proves nothing, also
+        # where the tool has ended by the time that we come to record it.
+        may_act = row.may_run(self._runtime.store.now()) or self._runtime.attempts.acts(
+            row.operation_id
+        )
         answer, error = self._ask(tool.reconcile, row)
         status = answer.get("status")
         if not isinstance(status, str) or status not in ("succeeded", "failed", "not_executed"):
             return Looked(row.operation_id, "unknown", row.status, error)
+        if status == "not_executed" and may_act:  # look again later
+            return Looked(row.operation_id, status, row.status, StillRunning.__name__)
         evidence = answer.pop("evidence", {})
         try:
             row = self._runtime.reconcile(
@@ -135,8 +143,9 @@ class Reconciler:
                 answer,
                 actor=f"reconcile:{row.request.tool}",
                 evidence=evidence if isinstance(evidence, Mapping) else {"value": evidence},
+                attempt=row.attempt,
             )
-        except StillRunning as early:  # the tool may act after this look; look again later
+        except StillRunning as early:  # its owner gave a sign of life after all
             return Looked(row.operation_id, status, row.status, type(early).__name__)
         except InvalidTransition:  # somebody else resolved it meanwhile, or a late result came
             row = self._runtime.operation(row.operation_id) or row

@@ -100,7 +100,7 @@ class Redactor:
         """The values in the secret fields of `value`, each part of a list, and the parts joined."""
         found: list[str] = []
         for item in self._secret_items(value, self._pointers, 0):
-            parts = [str(leaf) for leaf in _leaves(item, 0)]
+            parts = [safe_text(leaf) for leaf in _leaves(item, 0)]
             found.extend(parts)
             if len(parts) > 1:
                 found.append("".join(parts))

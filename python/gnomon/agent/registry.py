@@ -84,6 +84,7 @@ class Registry:
         self,
         tools: Mapping[str, Tool],
         redactor: Redactor,
+        shared: Mapping[str, Any],
         *,
         hides_results: bool,
         asynchronous: bool,
@@ -94,6 +95,7 @@ class Registry:
         self._asynchronous = asynchronous
         self._hides = hides_results
         self.redactor = redactor
+        self._shared = shared
         self._entries: dict[str, Entry] = {}
         for name in tools:
             self.find(name)
@@ -135,13 +137,26 @@ class Registry:
         """A result of this tool, without its secrets where the ledger is to hold none."""
         if not self._hides:
             return result
-        tool = self.tools.get(tool_name)
-        redactor = self.redactor if tool is None else self.find(tool_name).redactor
-        hidden: dict[str, Any] = redactor.value(canonicalize(dict(result)).value)
+        plain = canonicalize(dict(result)).value
+        hidden: dict[str, Any] = self.redactor_for(tool_name, plain).value(plain)
         return hidden
+
+    def redactor_for(self, tool_name: Any, *known: Any) -> Redactor:
+        """What knows the secrets of a tool: its fields, and what stands in them.
+
+        Looked for in ``known`` (arguments, a result) and in what the settings inject.
+        """
+        redactor = self.redactor
+        shared: dict[str, Any] = {}
+        if isinstance(tool_name, str) and tool_name in self.tools:
+            entry = self.find(tool_name)
+            redactor = entry.redactor
+            wanted = entry.tool.injected & self._shared.keys()
+            shared = {name: self._shared[name] for name in wanted}
+        for value in (*known, shared):
+            redactor = redactor.for_call(value)
+        return redactor
 
     def redact_arguments(self, tool_name: str, arguments: Any) -> Any:
         """Stored arguments as an approver may see them."""
-        tool = self.tools.get(tool_name)
-        redactor = self.redactor if tool is None else self.find(tool_name).redactor
-        return redactor.for_call(arguments).value(arguments)
+        return self.redactor_for(tool_name, arguments).value(arguments)

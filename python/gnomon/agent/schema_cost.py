@@ -26,6 +26,8 @@ from .schema_refs import Document, always_in_place, ref_siblings_count, refuse
 WAYS_MAX = 5_000
 EDGES_MAX = 100_000
 CHAIN_MAX = 100
+# Texts in an enum are looked up; objects and arrays are compared with the value one by one.
+ENUM_MAX = 1_000
 
 _Edges = list[tuple[int, int]]  # (schema, how often)
 _Key = str | int | None
@@ -40,6 +42,7 @@ def check_cost(document: Document, depth: int) -> int:
     The computation itself is bounded: by the chain of references for one value, and by the number
     of edges between schemas.
     """
+    _check_enums(document)
     groups = _Groups(document)
     root = id(document.root)
     children: dict[int, list[_Edges]] = {}
@@ -70,6 +73,17 @@ def check_cost(document: Document, depth: int) -> int:
             break
         ways = next_ways
     return most
+
+
+def _check_enums(document: Document) -> None:
+    """Over the whole document: several enums may judge one value."""
+    count = 0
+    for node in document.nodes.values():
+        listed = node.schema.get("enum")
+        count += sum(type(one) in (dict, list) for one in listed) if type(listed) is list else 0
+        if count > ENUM_MAX:
+            message = f"lists more than {ENUM_MAX} objects and arrays in enums"
+            raise refuse(node.path, "schema-cost", message, "describe their form instead")
 
 
 def _refuse(document: Document, schema: int) -> None:

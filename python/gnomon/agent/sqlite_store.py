@@ -8,14 +8,14 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
 from . import store_schema as schema
-from . import store_sql as sql
 from .errors import StoreUnavailable
-from .file_lock import FileLock, network_file_system
+from .file_lock import FileLock
 from .records import Claim, ClaimResult
+from .sqlite_connection import Connection, make_file, roll_back
 from .store_base import CommitUnknown, Rows, SqlOperationStore, StoreArguments
 from .store_sql import Parameters, Row, Transaction
 
@@ -38,32 +38,6 @@ def _after_fork() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
-
-
-class _Connection:
-    """A connection that knows the statements in SQLite's own spelling; it is a Transaction."""
-
-    def __init__(self, path: str, synchronous: str, timeout: float) -> None:
-        self.raw = sqlite3.connect(
-            path, timeout=timeout, isolation_level=None, check_same_thread=False
-        )
-        self.now = 0.0
-        self._texts: dict[str, str] = {}
-        self.raw.execute(f"PRAGMA synchronous = {synchronous}")
-        self.raw.execute("PRAGMA secure_delete = ON")  # a purged result leaves no trace in a page
-        self.raw.execute("PRAGMA trusted_schema = OFF")
-
-    def _text(self, statement: str) -> str:
-        text = self._texts.get(statement)
-        if text is None:
-            text = self._texts[statement] = sql.SQLITE.render(statement)
-        return text
-
-    def change(self, statement: str, parameters: Parameters) -> int:
-        return self.raw.execute(self._text(statement), parameters).rowcount
-
-    def rows(self, statement: str, parameters: Parameters) -> list[Row]:
-        return self.raw.execute(self._text(statement), parameters).fetchall()
 
 
 class SqliteOperationStore(SqlOperationStore):
@@ -130,14 +104,14 @@ class SqliteOperationStore(SqlOperationStore):
         self._read_lock = threading.Lock()
         if sqlite3.sqlite_version_info < _OLDEST:
             raise StoreUnavailable(f"SQLite {sqlite3.sqlite_version} is too old; 3.24 is needed")
-        connections: list[_Connection] = []
+        connections: list[Connection] = []
         with _opening:
-            self._make_file()
+            make_file(self._path)
             self._file_lock = self._make_lock()
         try:
             with self._explained("opened"):
                 for synchronous in ("FULL", "NORMAL", "NORMAL"):
-                    connections.append(_Connection(self._path, synchronous, timeout))
+                    connections.append(Connection(self._path, synchronous, timeout))
                 self._durable, self._relaxed, self._reader = connections
                 status = os.stat(self._path)
                 self._identity = status.st_dev, status.st_ino
@@ -150,26 +124,6 @@ class SqliteOperationStore(SqlOperationStore):
             self._file_lock.close()
             raise
         _living.add(self)
-
-    def _make_file(self) -> None:
-        folder = os.path.dirname(self._path)
-        if not os.path.isdir(folder):
-            raise ValueError(f"the folder {folder!r} of the ledger does not exist; make it first")
-        network = network_file_system(folder)
-        if network is not None:
-            raise ValueError(
-                f"{self._path!r} lies on a network file system ({network}), where SQLite cannot "
-                "guard it against another machine; use a local disk, or PostgresOperationStore"
-            )
-        # Only a file that did not exist is opened here: closing any file descriptor of a database
-        # drops the locks that SQLite holds on it in this whole process.
-        try:
-            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-            os.close(os.open(self._path, flags, 0o600))
-        except FileExistsError:
-            pass
-        except OSError as error:
-            raise StoreUnavailable(f"the ledger {self._path!r} cannot be opened: {error}") from None
 
     def _make_lock(self) -> FileLock:
         try:
@@ -254,7 +208,7 @@ class SqliteOperationStore(SqlOperationStore):
                 ) from error
 
     @contextmanager
-    def transaction(self, *, durable: bool = True) -> Iterator[_Connection]:
+    def transaction(self, *, durable: bool = True) -> Iterator[Connection]:
         """A writing transaction; `durable` waits for the disk."""
         self._check()
         if not self._thread_lock.acquire(timeout=self._timeout):
@@ -271,7 +225,7 @@ class SqliteOperationStore(SqlOperationStore):
         finally:
             self._thread_lock.release()
 
-    def _transact(self, connection: _Connection) -> Iterator[_Connection]:
+    def _transact(self, connection: Connection) -> Iterator[Connection]:
         raw = connection.raw
         with self._explained("written"):
             raw.execute("BEGIN IMMEDIATE")
@@ -279,12 +233,12 @@ class SqliteOperationStore(SqlOperationStore):
                 connection.now = self._clock()
                 yield connection
             except BaseException:
-                _roll_back(raw)
+                roll_back(raw)
                 raise
             try:
                 raw.execute("COMMIT")
             except sqlite3.Error as error:
-                _roll_back(raw)
+                roll_back(raw)
                 raise CommitUnknown(f"the ledger {self._path!r} did not commit: {error}") from error
 
     def claim(self, claim: Claim) -> ClaimResult:
@@ -342,10 +296,3 @@ class SqliteOperationStore(SqlOperationStore):
 
     def __exit__(self, *error: Any) -> None:
         self.close()
-
-
-def _roll_back(raw: sqlite3.Connection) -> None:
-    """End the transaction; SQLite may have done it by itself (disk full, I/O error)."""
-    with suppress(sqlite3.Error):
-        if raw.in_transaction:
-            raw.execute("ROLLBACK")

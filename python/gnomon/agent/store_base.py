@@ -204,11 +204,17 @@ class SqlOperationStore(ABC):
         return self._write(False, lambda tx: upkeep.recover(tx, limit))
 
     def resolve(
-        self, operation_id: str, settlement: Settlement, actor: str, evidence: Mapping[str, Any]
+        self,
+        operation_id: str,
+        settlement: Settlement,
+        actor: str,
+        evidence: Mapping[str, Any],
+        attempt: int | None = None,
     ) -> SettleResult:
         """See OperationStore.resolve."""
         return self._write(
-            True, lambda tx: outcomes.resolve(tx, operation_id, settlement, actor, evidence)
+            True,
+            lambda tx: outcomes.resolve(tx, operation_id, settlement, actor, evidence, attempt),
         )
 
     def request_cancel(self, request: OperationRequest, actor: str) -> SettleResult:

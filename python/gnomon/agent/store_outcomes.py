@@ -122,12 +122,15 @@ def resolve(
     settlement: Settlement,
     actor: str,
     evidence: Mapping[str, Any],
+    attempt: int | None,
 ) -> SettleResult:
     """OperationStore.resolve: the outcome that a reconciler or an operator found."""
     row = known(tx, operation_id)
     if settlement.status not in RESOLVED:
         raise InvalidTransition(operation_id, row.status.value, settlement.status.value)
     if row.status is not _S.NEEDS_RECONCILE:
+        return SettleResult(False, row)
+    if attempt is not None and row.attempt != attempt:
         return SettleResult(False, row)
     needs_end = settlement.status is _S.NOT_EXECUTED
     if needs_end and row.may_run(tx.now):

@@ -251,11 +251,17 @@ class FaultyStore:
         return self._through("recover", lambda: self.store.recover(limit))
 
     def resolve(
-        self, operation_id: str, settlement: Settlement, actor: str, evidence: Mapping[str, Any]
+        self,
+        operation_id: str,
+        settlement: Settlement,
+        actor: str,
+        evidence: Mapping[str, Any],
+        attempt: int | None = None,
     ) -> SettleResult:
         """See OperationStore.resolve."""
         return self._through(
-            "resolve", lambda: self.store.resolve(operation_id, settlement, actor, evidence)
+            "resolve",
+            lambda: self.store.resolve(operation_id, settlement, actor, evidence, attempt),
         )
 
     def request_cancel(self, request: OperationRequest, actor: str) -> SettleResult:
