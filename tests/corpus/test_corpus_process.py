@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from corpus_checks import check
-from gnomon.corpus import Chunk, Claim, Document, Source, process_document
+from gnomon.corpus import Chunk, Claim, Document, Source, parse_rst, process_document
 from gnomon.corpus import process as process_module
 from gnomon.corpus.builder import Parsed
 
@@ -251,3 +252,30 @@ def test_time_is_linear_in_hostile_repetition(unit: bytes, kind: str) -> None:
     start = time.process_time()
     process_document(raw, "s", kind, path="a")
     assert time.process_time() - start < 5
+
+
+@pytest.mark.parametrize(
+    ("kind", "raw"),
+    [
+        ("rst", b"a.b(" * 10_000),
+        ("rst", b":func:`a" * 8000),
+        ("rst", b":func:`a\n" * 4000),
+        ("rst", b"\n" * 40_000),
+        ("python", b"[" * 60_000),
+        ("java", b"x = 1\n" + b"{" * 60_000),
+    ],
+)
+def test_nothing_takes_time_that_grows_with_its_square(kind: str, raw: bytes) -> None:
+    began = time.process_time()
+    done = process_document(raw, "x", kind, path="a")
+    assert time.process_time() - began < 5.0  # was minutes
+    assert b"".join(raw[slice(*chunk.span)] for chunk in done.chunks) == raw
+
+
+def test_signs_that_are_not_looked_at_change_no_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = b"T\n=\n\n" + b"* an *item* of `x_y`__ and |z| [1]_\n.. _a_b: http://x/*y\n" * 200
+    raw += b"\n" * 80 + b"A ``long`` line " * 300 + b"ends::\n\n   code\n\n- last\n"
+    bounded = process_document(raw, "x", "rst", path="a")
+    assert parse_rst._bounded(raw) != raw
+    monkeypatch.setattr(parse_rst, "_bounded", lambda source: source)
+    assert process_document(raw, "x", "rst", path="a") == bounded

@@ -122,8 +122,9 @@ def cut_chunks(parsed: Parsed, sections: Sequence[SectionDraft], limits: Limits)
         if section.end == section.start:
             continue
         first, after, begin = section.first, section.after, section.start
-        if first >= after:
-            drafts += _cut(parsed, number, (first, first), (begin, section.end), limits)
+        if first >= after or section.end - begin <= target:  # one chunk, whatever is in it
+            atoms_of = first, max(first, after)
+            drafts += _cut(parsed, number, atoms_of, (begin, section.end), limits)
             continue
         ends = [atoms[i].start for i in range(first + 1, after)]
         ends.append(section.end)

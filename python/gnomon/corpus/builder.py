@@ -92,15 +92,17 @@ class Parsed:
         self, start: int, kind: str, info: str = "", header: tuple[int, int] | None = None
     ) -> None:
         """Begins an atom. One that shows nothing yet gives way to it but keeps its start."""
-        atoms = self.atoms
-        start = max(start, self.last)
-        if atoms and len(self.texts) == atoms[-1].text_at + 1 and atoms[-1].kind != "heading":
+        atoms, texts, last = self.atoms, self.texts, self.last
+        if start < last:
+            start = last
+        if atoms:
             before = atoms[-1]
-            atoms[-1] = Atom(before.start, kind, before.text_at, before.mark_at, info, header)
-            return
-        atoms.append(Atom(start, kind, len(self.texts), len(self.marks), info, header))
-        self.texts.append("\n")
-        self.marks += (0, start - self.last, 1)
+            if len(texts) == before.text_at + 1 and before.kind != "heading":
+                atoms[-1] = Atom(before.start, kind, before.text_at, before.mark_at, info, header)
+                return
+        atoms.append(Atom(start, kind, len(texts), len(self.marks), info, header))
+        texts.append("\n")
+        self.marks += (0, start - last, 1)
         self.last = start
 
     def verbatim_atom(self, start: int, kind: str, info: str = "") -> None:

@@ -29,14 +29,24 @@ def narrow(values: Any) -> Array:
     return array.astype(np.uint64)
 
 
-def starts_of(sorted_owners: Array, n: int) -> Uint32Array:
-    """Where the rows of each of `n` owners begin, and the end: of owners that rise.
+def counts_of(owners: Array, n: int) -> Array:
+    """How many rows each of `n` owners has, narrow: what :func:`starts_of` adds up.
 
-    >>> starts_of(np.array([0, 0, 2]), 3).tolist()
+    >>> counts_of(np.array([0, 0, 2]), 3).tolist()
+    [2, 0, 1]
+    """
+    return narrow(np.bincount(owners, minlength=n) if n else np.zeros(0, np.int64))
+
+
+def starts_of(counts: Array) -> Uint32Array:
+    """Where the rows of each owner begin, and the end.
+
+    >>> starts_of(np.array([2, 0, 1])).tolist()
     [0, 2, 2, 3]
     """
-    counts = np.bincount(sorted_owners, minlength=n) if n else np.zeros(0, np.int64)
-    return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)]).astype(np.uint32)
+    starts = np.zeros(len(counts) + 1, np.uint32)
+    np.cumsum(counts, out=starts[1:])
+    return starts
 
 
 def widths_of(ends: Array) -> Int64Array:
@@ -164,7 +174,7 @@ def write_ids(file: _core.ContainerWriter, name: str, ids: bytes, width: int) ->
     for column in range(8, width):
         low = low << np.uint64(8) | rows[:, column].astype(np.uint64)
     file.section(name, np.frombuffer(ids, np.uint8))
-    file.section(f"{name}_order", np.lexsort((low, high)).astype(np.uint32))
+    file.section(f"{name}_order", narrow(np.lexsort((low, high))))
 
 
 def numbered(strings: Iterable[str]) -> tuple[list[bytes], dict[str, int]]:

@@ -209,8 +209,14 @@ class _Proof:
         index = bisect_right(self.starts, start) - 1
         if index < 0 or not self.ids:
             return None
-        end = max(min(end, self.ends[index]), start)  # what crosses chunks counts for the first
-        return Evidence(self.ids[index], self.raw(start), self.raw(end), role)
+        limit = self.ends[index]
+        if end > limit:  # what crosses chunks counts for the first
+            end = limit
+        if end < start:
+            end = start
+        if self.raw is not _identity:
+            start, end = self.raw(start), self.raw(end)
+        return Evidence(self.ids[index], start, end, role)
 
 
 def _entities(mentions: Sequence[Mention], proof: _Proof) -> tuple[Entity, ...]:

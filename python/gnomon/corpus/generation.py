@@ -30,14 +30,14 @@ from .snapshot_model import Coverage
 META = "meta.sqlite"
 LOCK = ".lock"
 KINDS = ("seg", "sparse", "dense")
-VERSION = 1
+VERSION = 2
 
 _SCHEMA = f"""
 PRAGMA user_version = {VERSION};
 CREATE TABLE generation (number INTEGER PRIMARY KEY, state BLOB NOT NULL, crc INTEGER NOT NULL);
 CREATE TABLE file (
     source TEXT NOT NULL, path TEXT NOT NULL, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL,
-    revision TEXT NOT NULL, settings BLOB NOT NULL, PRIMARY KEY (source, path)
+    revision BLOB NOT NULL, settings BLOB NOT NULL, PRIMARY KEY (source, path)
 ) WITHOUT ROWID;
 """
 
@@ -148,7 +148,10 @@ class Database:
                 "SELECT path, size, mtime_ns, revision, settings FROM file WHERE source = ?",
                 (source,),
             )
-            return {row[0]: FileRow(*row) for row in rows}
+            return {
+                path: FileRow(path, size, mtime_ns, revision.hex(), settings)
+                for path, size, mtime_ns, revision, settings in rows
+            }
 
     def commit(
         self,
@@ -172,7 +175,13 @@ class Database:
                 )
                 self._database.executemany(
                     "INSERT OR REPLACE INTO file VALUES (?, ?, ?, ?, ?, ?)",
-                    ((source, *row) for source, row in written),
+                    (
+                        (
+                            *(source, row.path, row.size, row.mtime_ns),
+                            *(bytes.fromhex(row.revision), row.settings),
+                        )
+                        for source, row in written
+                    ),
                 )
                 run("COMMIT")
             except BaseException:

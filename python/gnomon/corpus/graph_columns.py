@@ -5,13 +5,15 @@ ends of relations (documents, addresses, paths, sections elsewhere) in order.
 
     entity_*, other_*   the strings of the nodes; name_* spellings of entities
     fold, last          entities by folded name, and by the folded last part of a qualified name
-    pair_first          of each entity: its rows of pair_doc, pair_name: documents, spellings
-    at_first            of each chunk: its rows of at_entity, at_start (from the chunk's start),
+    pair_count          of each entity: its rows of pair_doc, pair_name: documents, spellings
+    at_count            of each chunk: its rows of at_entity, at_start (from the chunk's start),
                         at_length, at_role (role + 3 * origin): mentions in order of places
-    of_first, of_row    of each entity: its mentions
-    out_first           of each node: its edges, of edge_type, edge_target, by type and target
-    in_first, in_edge   of each node: the edges that come in; edge_source names where from
-    proof_first         of each edge: its rows of proof_chunk, proof_start, proof_length, proof_role
+    of_count, of_row    of each entity: its mentions
+    out_count           of each node: its edges, of edge_type, edge_target, by type and target
+    in_count, in_edge   of each node: the edges that come in
+    proof_count         of each edge: its rows of proof_chunk, proof_start, proof_length, proof_role
+
+Counts take a byte or two where places would take four; a reader adds them up once.
 """
 
 from __future__ import annotations
@@ -19,10 +21,11 @@ from __future__ import annotations
 import numpy as np
 
 from .. import _core
-from .columns_io import Array, Int64Array, narrow, numbered, starts_of, write_strings
+from .columns_io import Array, Int64Array, counts_of, narrow, numbered, write_strings
 from .prepare import Prepared
 
 ROLE_COUNT = 3
+_MENTION, _EDGE, _PROOF = 6, 4, 5  # numbers of a row of `Prepared`
 
 
 def fold_name(key: bytes) -> bytes:
@@ -36,7 +39,10 @@ def fold_last(key: bytes) -> bytes:
 
 
 class GraphWriter:
-    """Takes documents in order; writes the graph of a segment at the end."""
+    """Takes documents in order; writes the graph of a segment at the end.
+
+    What documents show is kept as it comes, and put in numbers of the segment in one go.
+    """
 
     def __init__(self) -> None:
         self._entities: dict[str, int] = {}
@@ -44,50 +50,51 @@ class GraphWriter:
         self._nodes: dict[str, int] = {}
         self._types: dict[str, int] = {}
         self._origins: dict[str, int] = {}
-        self._pairs: list[Int64Array] = []  # entity, document, name
-        self._mentions: list[Int64Array] = []  # entity, chunk, start, length, role
-        self._edges: list[Int64Array] = []  # type, source, target, evidence
-        self._proofs: list[Int64Array] = []  # chunk, start, length, role
+        # By the numbers that documents gave, end to end, those of the segment.
+        self._given: dict[str, list[int]] = {name: [] for name in ("key", "name", "node", "type")}
+        self._given["origin"] = []
+        self._firsts: list[tuple[int, ...]] = []  # of each document: document, chunk, and in _given
+        self._rows = {name: bytearray() for name in ("mentions", "edges", "proofs", "starts")}
+        self._counts: list[tuple[int, ...]] = []  # of each document: mentions, edges, proofs
 
     def add(self, document: int, first_chunk: int, given: Prepared) -> None:
         """Adds what a document shows; its chunks are numbered from `first_chunk` on."""
-        origins = np.array(
-            [self._origins.setdefault(name, len(self._origins)) for name in given.origins], np.int64
+        own = self._given
+        self._firsts.append(
+            (
+                document,
+                first_chunk,
+                *(len(own[name]) for name in ("key", "node", "type", "origin")),
+            )
         )
-        starts = np.frombuffer(given.chunk_start, np.uint32).astype(np.int64)
-        if given.keys:
-            entities = np.array(
-                [self._entities.setdefault(key, len(self._entities)) for key in given.keys],
-                np.int64,
+        for name, table, words in (
+            ("key", self._entities, given.keys),
+            ("name", self._names, given.names),
+            ("node", self._nodes, given.nodes),
+            ("type", self._types, given.relation_types),
+            ("origin", self._origins, given.origins),
+        ):
+            own[name] += [table.setdefault(word, len(table)) for word in words]
+        rows = self._rows
+        rows["mentions"] += given.mentions
+        rows["edges"] += given.edges
+        rows["proofs"] += given.proofs
+        rows["starts"] += given.chunk_start
+        self._counts.append(
+            (
+                len(given.keys),
+                len(given.mentions) // (4 * _MENTION),
+                len(given.edges) // (4 * _EDGE),
+                len(given.proofs) // (4 * _PROOF),
             )
-            names = np.array(
-                [self._names.setdefault(name, len(self._names)) for name in given.names], np.int64
-            )
-            self._pairs.append(
-                np.stack([entities, np.full(len(entities), document), names], axis=1)
-            )
-            rows = np.frombuffer(given.mentions, np.uint32).reshape(-1, 6).astype(np.int64)
-            proof = _proof(rows[:, 1:], starts, origins, first_chunk)
-            self._mentions.append(np.column_stack([entities[rows[:, 0]], proof]))
-        if given.edges:
-            types = np.array(
-                [self._types.setdefault(t, len(self._types)) for t in given.relation_types],
-                np.int64,
-            )
-            nodes = np.array(
-                [self._nodes.setdefault(n, len(self._nodes)) for n in given.nodes], np.int64
-            )
-            rows = np.frombuffer(given.edges, np.uint32).reshape(-1, 4).astype(np.int64)
-            self._edges.append(
-                np.stack([types[rows[:, 0]], nodes[rows[:, 1]], nodes[rows[:, 2]], rows[:, 3]], 1)
-            )
-            rows = np.frombuffer(given.proofs, np.uint32).reshape(-1, 5).astype(np.int64)
-            self._proofs.append(_proof(rows, starts, origins, first_chunk))
+        )
 
     def write(
         self, file: _core.ContainerWriter, section_ids: list[str], n_chunks: int
     ) -> dict[str, list[str]]:
         """Writes the sections; returns the tables for the segment's settings."""
+        self._first = np.array(self._firsts, np.int64).reshape(-1, 6).T
+        self._count = np.array(self._counts, np.int64).reshape(-1, 4).T
         keys, entity_numbers = numbered(self._entities)
         write_strings(file, "entity", keys)
         write_strings(file, "name", [name.encode("utf-8", "surrogatepass") for name in self._names])
@@ -99,25 +106,41 @@ class GraphWriter:
         self._write_edges(file, section_ids, entity_numbers)
         return {"relation_types": list(self._types), "origins": list(self._origins)}
 
+    def _numbers(self, name: str) -> Int64Array:
+        return np.array(self._given[name], np.int64)
+
+    def _read(self, name: str, width: int, count: int) -> tuple[Int64Array, Int64Array]:
+        """The rows of all documents, and for each what its document's numbers begin with."""
+        rows = np.frombuffer(bytes(self._rows[name]), np.uint32).reshape(-1, width)
+        return rows.astype(np.int64).T, np.repeat(self._first, self._count[count], axis=1)
+
+    def _proof(self, rows: Int64Array, first: Int64Array) -> Int64Array:
+        """(chunk, start, length, role, origin) of documents as (chunk, start, length, role)."""
+        starts = np.frombuffer(bytes(self._rows["starts"]), np.uint32).astype(np.int64)
+        chunk = first[1] + rows[0]
+        origins = self._numbers("origin")[first[5] + rows[4]]
+        return np.stack([chunk, rows[1] - starts[chunk], rows[2], rows[3] + ROLE_COUNT * origins])
+
     def _write_pairs(self, file: _core.ContainerWriter, ranks: Int64Array, n: int) -> None:
-        pairs = _joined(self._pairs, 3)
-        pairs[:, 0] = ranks[pairs[:, 0]]
+        documents = np.repeat(self._first[0], self._count[0])
+        pairs = np.stack([ranks[self._numbers("key")], documents, self._numbers("name")], axis=1)
         pairs = pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
-        file.section("pair_first", starts_of(pairs[:, 0], n))
+        file.section("pair_count", counts_of(pairs[:, 0], n))
         file.section("pair_doc", narrow(pairs[:, 1]))
         file.section("pair_name", narrow(pairs[:, 2]))
 
     def _write_mentions(
         self, file: _core.ContainerWriter, ranks: Int64Array, n: int, n_chunks: int
     ) -> None:
-        rows = _joined(self._mentions, 5)
-        rows[:, 0] = ranks[rows[:, 0]]
+        given, first = self._read("mentions", _MENTION, 1)
+        entities = ranks[self._numbers("key")[first[2] + given[0]]]
+        rows = np.concatenate([entities[np.newaxis], self._proof(given[1:], first)]).T
         rows = rows[np.lexsort((rows[:, 0], rows[:, 3], rows[:, 2], rows[:, 1]))]
-        file.section("at_first", starts_of(rows[:, 1], n_chunks))
+        file.section("at_count", counts_of(rows[:, 1], n_chunks))
         for name, column in (("entity", 0), ("start", 2), ("length", 3), ("role", 4)):
             file.section(f"at_{name}", narrow(rows[:, column]))
         order = np.argsort(rows[:, 0], kind="stable")
-        file.section("of_first", starts_of(rows[order, 0], n))
+        file.section("of_count", counts_of(rows[:, 0], n))
         file.section("of_row", narrow(order))
 
     def _write_edges(
@@ -132,41 +155,40 @@ class GraphWriter:
         base = len(own) + len(entities)
         numbers.update((name, base + number) for name, number in other_numbers.items())
         ranks = _table(self._nodes, numbers)
-        edges, proofs = _joined(self._edges, 4), _joined(self._proofs, 4)
-        edges[:, 1], edges[:, 2] = ranks[edges[:, 1]], ranks[edges[:, 2]]
+        given, first = self._read("edges", _EDGE, 2)
+        types = self._numbers("type")[first[4] + given[0]]
+        nodes = ranks[self._numbers("node")]
+        edges = np.stack([nodes[first[3] + given[1]], types, nodes[first[3] + given[2]]], axis=1)
+        proofs = self._proof(*self._read("proofs", _PROOF, 3)).T
         # The same edge of several documents becomes one; its evidence stays in order of chunks.
-        owner = np.repeat(np.arange(len(edges)), edges[:, 3])
-        triples, which = np.unique(edges[:, [1, 0, 2]], axis=0, return_inverse=True)
-        edge_of = which.reshape(-1)[owner]
+        triples, which = _distinct(edges)
+        edge_of = which[np.repeat(np.arange(len(edges)), given[3])]
         order = np.lexsort((proofs[:, 1], proofs[:, 0], edge_of))
         n = base + len(others)
-        file.section("out_first", starts_of(triples[:, 0], n))
-        for name, column in (("source", 0), ("type", 1), ("target", 2)):
+        file.section("out_count", counts_of(triples[:, 0], n))
+        for name, column in (("type", 1), ("target", 2)):
             file.section(f"edge_{name}", narrow(triples[:, column]))
         coming = np.argsort(triples[:, 2], kind="stable")
-        file.section("in_first", starts_of(triples[coming, 2], n))
+        file.section("in_count", counts_of(triples[:, 2], n))
         file.section("in_edge", narrow(coming))
-        file.section("proof_first", starts_of(edge_of[order], len(triples)))
+        file.section("proof_count", counts_of(edge_of, len(triples)))
         for name, column in (("chunk", 0), ("start", 1), ("length", 2), ("role", 3)):
             file.section(f"proof_{name}", narrow(proofs[order, column]))
 
 
-def _proof(rows: Array, starts: Int64Array, origins: Int64Array, first_chunk: int) -> Int64Array:
-    """(chunk, start, length, role, origin) of a document as (chunk, start, length, role)."""
-    chunks = rows[:, 0]
-    return np.stack(
-        [
-            chunks + first_chunk,
-            rows[:, 1] - starts[chunks],
-            rows[:, 2],
-            rows[:, 3] + ROLE_COUNT * origins[rows[:, 4]],
-        ],
-        axis=1,
-    )
+def _distinct(rows: Int64Array) -> tuple[Int64Array, Int64Array]:
+    """The distinct rows in order, and the place of each row among them.
 
-
-def _joined(parts: list[Int64Array], width: int) -> Int64Array:
-    return np.concatenate(parts) if parts else np.zeros((0, width), np.int64)
+    >>> [part.tolist() for part in _distinct(np.array([[2, 0, 1], [1, 5, 5], [2, 0, 1]]))]
+    [[[1, 5, 5], [2, 0, 1]], [1, 0, 1]]
+    """
+    order = np.lexsort(rows.T[::-1])
+    ordered = rows[order]
+    new = np.ones(len(rows), np.bool_)
+    new[1:] = np.any(ordered[1:] != ordered[:-1], axis=1)
+    place = np.empty(len(rows), np.int64)
+    place[order] = np.cumsum(new) - 1
+    return ordered[new], place
 
 
 def _table(given: dict[str, int], numbers: dict[str, int]) -> Int64Array:

@@ -11,16 +11,26 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import _core
-from .columns_io import Array, IdColumn, Int64Array, Strings, decoded, place_of
+from .columns_io import (
+    Array,
+    IdColumn,
+    Int64Array,
+    Strings,
+    decoded,
+    place_of,
+    starts_of,
+    widths_of,
+)
 from .graph_columns import ROLE_COUNT, fold_last, fold_name
 from .prepare import ROLES
 
 _COLUMNS = (
-    *("fold", "last", "pair_first", "pair_doc", "pair_name"),
-    *("at_first", "at_entity", "at_start", "at_length", "at_role", "of_first", "of_row"),
-    *("out_first", "edge_source", "edge_type", "edge_target", "in_first", "in_edge"),
-    *("proof_first", "proof_chunk", "proof_start", "proof_length", "proof_role"),
+    *("fold", "last", "pair_doc", "pair_name"),
+    *("at_entity", "at_start", "at_length", "at_role", "of_row"),
+    *("edge_type", "edge_target", "in_edge"),
+    *("proof_chunk", "proof_start", "proof_length", "proof_role"),
 )
+_COUNTED = ("pair", "at", "of", "out", "in", "proof")  # as first rows: "pair_first", ...
 
 
 class Place(NamedTuple):
@@ -45,16 +55,21 @@ class GraphSegment:
         self.names = Strings(container, "name")
         self.others = Strings(container, "other")
         self.columns: dict[str, Array] = {name: container.array(name) for name in _COLUMNS}
+        for name in _COUNTED:
+            self.columns[f"{name}_first"] = starts_of(container.array(f"{name}_count"))
         self.relation_types: list[str] = list(meta["relation_types"])
         self._origins: list[str] = list(meta["origins"])
         self.n_sections = len(section_ids)
         self.n_entities = len(self.entities)
         self.n_nodes = self.n_sections + self.n_entities + len(self.others)
         self._check(meta["chunks"], meta["documents"])
+        self.columns["edge_source"] = np.repeat(
+            np.arange(self.n_nodes, dtype=np.uint32), widths_of(self.columns["out_first"])[1:]
+        )
 
     def _check(self, n_chunks: int, n_docs: int) -> None:
         c = self.columns
-        edges, mentions = len(c["edge_source"]), len(c["at_entity"])
+        edges, mentions = len(c["edge_target"]), len(c["at_entity"])
         roles = ROLE_COUNT * max(len(self._origins), 1)
         right = (
             _starts(c["pair_first"], self.n_entities, len(c["pair_doc"]))
@@ -68,7 +83,7 @@ class GraphSegment:
             and all(
                 len(c[f"proof_{n}"]) == len(c["proof_chunk"]) for n in ("start", "length", "role")
             )
-            and len(c["edge_type"]) == len(c["edge_target"]) == len(c["in_edge"]) == edges
+            and len(c["edge_type"]) == len(c["in_edge"]) == edges
             and len(c["fold"]) == len(c["last"]) == self.n_entities
         )
         limits = {
@@ -77,7 +92,6 @@ class GraphSegment:
             "at_entity": self.n_entities,
             "at_role": roles,
             "of_row": mentions,
-            "edge_source": self.n_nodes,
             "edge_target": self.n_nodes,
             "edge_type": len(self.relation_types),
             "in_edge": edges,

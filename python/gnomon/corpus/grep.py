@@ -208,25 +208,26 @@ def _raw_lines(matcher: Matcher, segment: Segment, doc: int, document: Document)
 
 def _rendered_lines(matcher: Matcher, segment: Segment, doc: int, document: Document) -> _Lines:
     data: bytes | None = None
-    for number, chunk in segment.stored_chunks(doc, matcher.may_match):
-        text = chunk.text.encode("utf-8", "surrogatepass")
+    for number, chunk, raw_map, text in segment.rendered_chunks(doc):
+        if not matcher.may_match(text):
+            continue
         for found in matcher.lines(text):
             if data is None:
                 data = bytes(segment.raw(doc))
-            span = _raw_span(chunk, len(text), found.span)
-            matches = [_raw_span(chunk, len(text), match) for match in found.matches]
+            span = _raw_span(chunk, raw_map, len(text), found.span)
+            matches = [_raw_span(chunk, raw_map, len(text), match) for match in found.matches]
             before = data.count(b"\n", chunk.span[0], matches[0][0])
             yield chunk.lines[0] + before, span, matches, number
 
 
-def _raw_span(chunk: StoredChunk, width: int, span: Span) -> Span:
+def _raw_span(chunk: StoredChunk, raw_map: bytes, width: int, span: Span) -> Span:
     """The raw bytes that show bytes of a chunk's text, which has `width`; an empty span stays
     one.
     """
     start, end = span
     if start == end == width:
         return chunk.span[1], chunk.span[1]
-    begin, stop = locate_many(chunk.raw_map, [(start, max(end, start + 1))])[0]
+    begin, stop = locate_many(raw_map, [(start, max(end, start + 1))])[0]
     return chunk.span[0] + begin, chunk.span[0] + (stop if end > start else begin)
 
 

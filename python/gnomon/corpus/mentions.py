@@ -10,13 +10,14 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
+from .. import _core
 from . import names as n
 from .assemble import Draft, SectionDraft
 from .builder import Parsed
-from .rawmap import locate_many, pack
-from .words import hits_of, in_bytes
+from .words import hits_of
 
 
 class Mention(NamedTuple):
@@ -29,12 +30,23 @@ class Mention(NamedTuple):
     role: str = "mentions"
 
 
+class Column(NamedTuple):
+    """What the title of a table's column says: which names its cells may be."""
+
+    options: bool  # by the title alone
+    named: bool  # of options, where the section lists them
+    parameters: bool
+    functions: bool
+    codes: bool
+    states: bool
+
+
 class Row(NamedTuple):
-    """A cell of a table row: the atom, the column's title, the text and where it stands."""
+    """A cell of a table row: the atom, the column, its number, the text and where it stands."""
 
     atom: int
-    column: int
-    title: str
+    number: int
+    column: Column
     text: str
     start: int
 
@@ -52,6 +64,9 @@ _WORD = re.compile(r"(?:--)?[A-Za-z][\w-]*\w")
 _SPELLING = re.compile(r"(?:--)?[A-Za-z][\w-]*|[A-Z][\w-]*(?: [\w-]+){1,3}")
 _DOTTED = re.compile(r"[A-Za-z_]\w*(?:(?:\.|::)[A-Za-z_]\w*)*(?:\(\))?")
 _ERROR_TITLE = re.compile(r"^Error (\d{4})\b")
+_ERROR_NUMBER = re.compile(r"[1-9]\d{3}")
+_STATE = re.compile(r"[0-9A-Z]{5}")
+_NOUN_BEGINS = frozenset("`'\"]( ")  # of names.FUNCTION_NOUN
 
 
 class Finder:
@@ -69,13 +84,12 @@ class Finder:
         self.code_starts = [start for start, _ in parsed.codes]
         self.links = sorted(parsed.links, key=lambda link: link.start)
         self.link_starts = [link.start for link in self.links]
-        self.option_sections = [
-            any(n.OPTION_PLACE.search(part) for part in section.path) for section in sections
-        ]
+        self.option_sections = [any(map(_lists_options, section.path)) for section in sections]
         self.titled: set[int] = set()  # where headings define something
         self.defined: dict[int, Mention] = {}  # section -> what its heading defines
         self.parameters: dict[str, str] = {}  # of tables -> the function
         self.aliases: list[tuple[Mention, Mention]] = []
+        self._about_env: bool | None = None
 
     def find(self) -> list[Mention]:
         for name in self.parsed.names:
@@ -111,13 +125,11 @@ class Finder:
         """Raw bytes of character spans of an atom's text."""
         parsed = self.parsed
         base = parsed.atoms[atom].start
-        text = parsed.text_of(atom)
-        spans = in_bytes(text, spans)
-        if parsed.verbatim:
-            return [(base + a, base + b) for a, b in spans]
-        after = parsed.atoms[atom + 1].mark_at if atom + 1 < len(parsed.atoms) else None
-        packed = pack(parsed.marks[parsed.atoms[atom].mark_at + 3 : after])
-        return [(base + a, base + b) for a, b in locate_many(packed, spans)]
+        marks = None
+        if not parsed.verbatim:
+            after = parsed.atoms[atom + 1].mark_at if atom + 1 < len(parsed.atoms) else None
+            marks = parsed.marks[parsed.atoms[atom].mark_at + 3 : after]
+        return _core.locate_spans(parsed.text_of(atom), marks, base, spans)
 
     # --- headings ---
 
@@ -166,9 +178,9 @@ class Finder:
         section = self.sections[number]
         above = section.path[:-1]
         if re.fullmatch(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+", word):
-            named = any(n.ENV_PLACE.search(part) for part in above)
+            named = any(map(_lists_env, above))
             return ("env_var", begin, end) if named else nothing
-        listed = any(n.OPTION_PLACE.search(part) for part in above)
+        listed = any(map(_lists_options, above))
         shaped = "_" in word or word.startswith("--") or re.search(r"[a-z][A-Z]", word)
         if shaped and (listed or noun in _OPTION_NOUNS):
             return "option", begin, end
@@ -181,37 +193,41 @@ class Finder:
     # --- tables ---
 
     def cells(self) -> Iterator[Row]:
-        """The cells of the tables whose header names one of the things that are looked for."""
+        """The cells, of tables whose header names one of the things that are looked for, that may
+        be the name of one.
+        """
         parsed = self.parsed
-        titles: list[str] = []
-        header: tuple[int, int] | None = None
+        wanted: list[tuple[int, Column]] = []
+        header = False
         for number, atom in enumerate(parsed.atoms):
             if atom.kind != "table":
                 continue
             if atom.header is None:
                 titles = [cell.strip() for cell in parsed.text_of(number).split(" | ")]
-                if not _HEAD_WORD.search(" ".join(titles)):
-                    titles = []
-                header = (atom.start, atom.start)
+                wanted = _wanted(tuple(titles)) if _HEAD_WORD.search(" ".join(titles)) else []
+                header = True
                 continue
-            if header is None or not titles:
+            if not header or not wanted:
                 continue
-            text = parsed.text_of(number)
-            at = 0
-            for column, cell in enumerate(text.split(" | ")):
-                if column < len(titles):
-                    yield Row(number, column, titles[column].lower(), cell, at)
-                at += len(cell) + 3
+            cells = parsed.text_of(number).split(" | ")
+            place = at = 0
+            for column, sense in wanted:
+                if column >= len(cells):
+                    break
+                while place < column:
+                    at += len(cells[place]) + 3
+                    place += 1
+                yield Row(number, column, sense, cells[column], at)
 
     def _tables(self) -> None:
         spans: dict[int, list[tuple[int, int, str, str]]] = {}
         for row in self.cells():
-            options = self._option_table(row)
-            if options and row.column == 0 and "," in row.text:
+            options = row.number == 0 and self._option_table(row)
+            if options and "," in row.text:
                 self._alias_cell(row)
                 continue
             kind, name = _cell_kind(row, options)
-            if kind == "option" and re.search(r"parameter|argument", row.title):
+            if kind == "option" and row.column.parameters:
                 function = self._function_above(row.atom)
                 if function:
                     kind = "parameter"
@@ -256,10 +272,8 @@ class Finder:
 
     def _option_table(self, row: Row) -> bool:
         """Whether the first column of the table lists options, by its title or its section."""
-        if re.search(r"option|parameter|variable|propert|setting|flag", row.title):
-            return True
-        if not re.search(r"\bname\b", row.title):
-            return False
+        if row.column.options or not row.column.named:
+            return row.column.options
         place = self.starts[row.atom]
         index = bisect_right(self.section_starts, place) - 1
         return self.option_sections[index]
@@ -271,91 +285,92 @@ class Finder:
         hits = hits_of(text)
         if not hits:
             return
-        places = self._chunk_places(draft, [(hit[0], hit[1]) for hit in hits])
-        about_env = any(hit[2] in ("upper", "env") for hit in hits) and bool(
-            n.ENV_PLACE.search(text)
-        )
+        marks, starts, atoms = draft.marks, self.starts, self.parsed.atoms
+        places = _core.locate_spans(text, marks, draft.start, hits)
+        self._about_env = None
+        example = "mentions" if self.parsed.language else "example"
+        code, low, high = False, 0, -1  # of the atom [low, high)
         for (begin, end, group), (start, stop) in zip(hits, places, strict=True):
-            code = self.kind_at(start) == "code"
+            if not low <= start < high:
+                index = bisect_right(starts, start)
+                code = index > 0 and atoms[index - 1].kind == "code"
+                low = starts[index - 1] if index > 0 else 0
+                high = starts[index] if index < len(starts) else len(self.parsed.data) + 1
             kind = _FIXED.get(group)
             if kind is None:
-                kind = self._kind(group, text, begin, end, start, code, about_env)
+                kind = self._kind(group, text, begin, end, start, code)
             if kind:
-                role = "example" if code and not self.parsed.language else "mentions"
+                role = example if code else "mentions"
                 self._add(kind, text[begin:end], start, stop, role)
             elif group == "install" and (code or self.in_code_span(start)):
                 found = n.INSTALL.search(text, max(begin - 16, 0))
                 if found is not None:
                     self._packages(draft, text, found.end())
 
-    def _chunk_places(self, draft: Draft, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-        spans = in_bytes(draft.text, spans)
-        if draft.marks is None:
-            return [(draft.start + a, draft.start + b) for a, b in spans]
-        packed = pack(draft.marks)
-        return [(draft.start + a, draft.start + b) for a, b in locate_many(packed, spans)]
+    def _of_env(self, text: str) -> bool:
+        """Whether the text of the chunk at hand speaks of environment variables."""
+        if self._about_env is None:
+            self._about_env = n.ENV_PLACE.search(text) is not None
+        return self._about_env
 
     def _packages(self, draft: Draft, text: str, at: int) -> None:
         while (word := n.PACKAGE_WORDS.match(text, at)) is not None:
-            [(start, stop)] = self._chunk_places(draft, [word.span("name")])
+            [(start, stop)] = _core.locate_spans(
+                text, draft.marks, draft.start, [word.span("name")]
+            )
             if self.kind_at(start) != "code" and not self.in_code_span(start):
                 return
             self._add("package", word["name"], start, stop)
             at = word.end()
 
-    def _kind(
-        self, group: str, text: str, begin: int, end: int, place: int, code: bool, env: bool
-    ) -> str:
+    def _kind(self, group: str, text: str, begin: int, end: int, place: int, code: bool) -> str:
         """The type of the entity that a token is; "" for none."""
         if group == "number":
-            return "version" if n.PRODUCT.search(text[max(begin - 40, 0) : begin]) else ""
+            return "version" if n.after_product(text, begin) else ""
         if group == "ticket":
             return "issue" if n.BUG_WORD.search(text[max(begin - 12, 0) : begin]) else ""
         if group == "env":
-            return "env_var" if code or "_" in text[begin:end] or env else ""
+            return "env_var" if code or "_" in text[begin:end] or self._of_env(text) else ""
         if group == "assigned":
             return "option" if code and not self.parsed.language and _ini(text, begin) else ""
-        if place in self.titled or n.FILE_END.match(text, end):
+        sign = text[end : end + 1]
+        if place in self.titled or (sign == "." and n.FILE_END.match(text, end)):
             return ""
-        if code and group == "upper" and text.startswith("=", end):
+        if code and group == "upper" and sign == "=":
             start = n.SHELL_START.search(text[max(begin - 8, 0) : begin])
             return "env_var" if start else ""
         if code or group == "method":
-            called = text[end : end + 1] == "("
             return (
                 "function"
-                if called and not n.NOT_CALLED.search(text[max(begin - 14, 0) : begin])
+                if sign == "(" and not n.NOT_CALLED.search(text[max(begin - 14, 0) : begin])
                 else ""
             )
-        before = text[max(begin - 16, 0) : begin]
-        if group != "upper" and n.FUNCTION_NOUN.match(text, end):
+        if group != "upper" and sign in _NOUN_BEGINS and n.FUNCTION_NOUN.match(text, end):
             return "function"
-        if n.PACKAGE_BEFORE.search(before):
+        if n.after_package(text, begin):
             return "package"
         if group == "pascal" and n.CLASS_BEFORE.search(text[max(begin - 24, 0) : begin]):
             return "class"
-        if text[end : end + 1] == "(":
+        if sign == "(":
             return "function" if group != "upper" or self.in_code_span(place) else ""
         if group == "upper":
-            return self._upper(text, begin, end, place, env)
+            return self._upper(text, end, place)
         return self._identifier(group, text, begin, end, place)
 
-    def _upper(self, text: str, begin: int, end: int, place: int, env: bool) -> str:
+    def _upper(self, text: str, end: int, place: int) -> str:
         """What a name in capitals with underscores is, outside of code blocks."""
         if n.ERROR_NOUN.match(text, end):
             return "error_symbol"
-        assigned = text.startswith("=", end) and text[end + 1 : end + 2].isalnum()
-        if env and self.in_code_span(place) and not n.OPTION_NOUN.match(text, end):
+        noun = n.OPTION_NOUN.match(text, end) is not None
+        if not noun and self.in_code_span(place) and self._of_env(text):
             return "env_var"
-        if n.OPTION_NOUN.match(text, end) or assigned:
-            return "option"
-        return ""
+        assigned = text.startswith("=", end) and text[end + 1 : end + 2].isalnum()
+        return "option" if noun or assigned else ""
 
     def _identifier(self, group: str, text: str, begin: int, end: int, place: int) -> str:
-        before = text[max(begin - 40, 0) : begin]
         if text.startswith("=", end) and not text.startswith("==", end):
             return "option"
-        noun = n.OPTION_NOUN.match(text, end) or n.NOUN_BEFORE.search(before)
+        noun = n.OPTION_NOUN.match(text, end) or n.noun_before(text, begin)
         if group == "pascal" and noun and "propert" in noun[0]:
             noun = None  # a property of a class
         if noun:
@@ -424,18 +439,48 @@ def _ini(text: str, place: int) -> bool:
     return before >= 0 or text.startswith("[")
 
 
+@lru_cache(maxsize=1 << 14)  # of headings, which sections below repeat
+def _lists_options(title: str) -> bool:
+    return n.OPTION_PLACE.search(title) is not None
+
+
+@lru_cache(maxsize=1 << 14)
+def _lists_env(title: str) -> bool:
+    return n.ENV_PLACE.search(title) is not None
+
+
+@lru_cache(maxsize=4096)
+def _wanted(titles: tuple[str, ...]) -> list[tuple[int, Column]]:
+    """The columns, by their titles, whose cells may be names."""
+    found = []
+    for number, title in enumerate(titles):
+        title = title.lower()
+        column = Column(
+            options=bool(re.search(r"option|parameter|variable|propert|setting|flag", title)),
+            named=bool(re.search(r"\bname\b", title)),
+            parameters=bool(re.search(r"parameter|argument", title)),
+            functions=bool(re.search(r"^(?:function|method)", title)),
+            codes=bool(re.search(r"code|errno|number|^error", title)),
+            states="state" in title,
+        )
+        first = number == 0 and (column.options or column.named or column.functions)
+        if first or column.codes or column.states:
+            found.append((number, column))
+    return found
+
+
 def _cell_kind(row: Row, option_table: bool) -> tuple[str, str]:
     """The type and the name that a cell gives, or two empty strings."""
-    text, title = row.text.strip(), row.title
-    if re.fullmatch(r"[1-9]\d{3}", text) and re.search(r"code|errno|number|^error", title):
+    text, column = row.text.strip(), row.column
+    if column.codes and _ERROR_NUMBER.fullmatch(text):
         return "error_code", text
-    if re.fullmatch(r"[0-9A-Z]{5}", text) and "state" in title:
+    if column.states and _STATE.fullmatch(text):
         return "sqlstate", text
-    if row.column == 0 and option_table:
+    if row.number == 0 and option_table:
         found = _CELL_IDENTIFIER.match(row.text)
         if found and not found[2] and "." not in found[1] and not found[1].isupper():
             return "option", found[1]
-    if row.column == 0 and re.search(r"^(?:function|method)", title):
+    if row.number == 0 and column.functions:
         found = _CELL_IDENTIFIER.match(row.text)
         if found:
             return "function", found[1]

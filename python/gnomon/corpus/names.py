@@ -12,6 +12,7 @@ document shows elsewhere that they are one.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 TYPES = (
     "function", "class", "parameter", "option", "error_code", "error_symbol", "sqlstate", "package",
@@ -129,9 +130,59 @@ FILE_END = re.compile(
     r"|frm|ibd)\b"
 )
 
+# Each of the patterns that look back, PRODUCT, PACKAGE_BEFORE and NOUN_BEFORE, ends with one of its
+# words and then signs that the screens below strip (with them a line feed, before which a `$` may
+# stand). So where the last two letters before a place are those of none of the words, the pattern
+# does not match, and is not tried. A Connector/... has a screen of its own.
+_PRODUCT_ENDS = frozenset(
+    word[-2:]
+    for word in (
+        *("MariaDB", "MySQL", "Percona", "PHP", "Java", "JDK", "Python", "Node.js", "Go", "InnoDB"),
+        *("Galera", "HikariCP", "Ubuntu", "Debian", "CentOS", "RHEL", "Rocky Linux", "AlmaLinux"),
+        *("Fedora", "SLES", "macOS", "Docker", "Spring", "Version", "Versions", "Release"),
+        *("Server", "Community", "Enterprise"),
+    )
+)
+_NOUN_ENDS = frozenset(
+    word[-2:]
+    for word in (
+        *("variable", "variables", "option", "options", "parameter", "parameters", "property"),
+        *("propertys", "properties", "propertiess", "setting", "settings"),
+        *("is", "are", "named", "called", "of", "set", "sets", "enable", "enables", "enabling"),
+        *("disable", "disables", "disabling", "increase", "increasing", "decrease", "decreasing"),
+        *("the", "for"),
+    )
+)
+
+
+def after_product(text: str, begin: int) -> bool:
+    """Whether the name of a product, with which versions go, stands before a place."""
+    before = text[max(begin - 40, 0) : begin]
+    if before.rstrip(" vV\n")[-2:] not in _PRODUCT_ENDS and "Connector/" not in before:
+        return False
+    return PRODUCT.search(before) is not None
+
+
+def after_package(text: str, begin: int) -> bool:
+    """Whether "package", "module" or "namespace" stands before a place."""
+    before = text[max(begin - 16, 0) : begin]
+    if before.rstrip(" `'\"[\n")[-1:] != "e":
+        return False
+    return PACKAGE_BEFORE.search(before) is not None
+
+
+def noun_before(text: str, begin: int) -> re.Match[str] | None:
+    """What says before a place that an option is named there."""
+    before = text[max(begin - 40, 0) : begin]
+    if before.rstrip(" :`'\"(\n")[-2:] not in _NOUN_ENDS:
+        return None
+    return NOUN_BEFORE.search(before)
+
+
 _BUG = re.compile(r"^bug ?#? ?", re.I)
 
 
+@lru_cache(maxsize=1 << 16)  # names repeat
 def normalise(kind: str, name: str) -> str:
     """The spelling of a name that all its spellings share."""
     name = name.strip()
@@ -146,6 +197,7 @@ def normalise(kind: str, name: str) -> str:
     return name.casefold()
 
 
+@lru_cache(maxsize=1 << 16)
 def key_of(kind: str, name: str) -> str:
     """The key of the node for a name."""
     return f"{kind}:{normalise(kind, name)}"

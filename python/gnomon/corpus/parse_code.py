@@ -26,6 +26,8 @@ _BLANK = re.compile(rb"\n(?:[ \t\r\f\v]*\n)+")
 _CLOSERS = b" \t\r\n\f})];,"
 _SELF = {b"self", b"cls", b"this"}
 
+_ERROR_MOST = 10_000  # children of an error
+
 
 @dataclass
 class _Definition:
@@ -54,6 +56,7 @@ def parse_code(data: bytes, language: str, start: int = 0) -> Parsed:
 
     source = b" " * start + data[start:] if start else data
     tree = parser_for(language).parse(source)
+    _require_sense(tree.root_node)
     captures = tree_sitter.QueryCursor(query_for(language)).captures(tree.root_node)
     parsed = Parsed(data, start)
     parsed.verbatim, parsed.language = True, language
@@ -63,6 +66,16 @@ def parse_code(data: bytes, language: str, start: int = 0) -> Parsed:
     _headings(parsed, start, definitions)
     _Facts(parsed, definitions, captures).collect()
     return parsed
+
+
+def _require_sense(root: Any) -> None:
+    """Raises ValueError where the grammar made nothing of the source: a query takes time that grows
+    with the square of what lies in one error.
+    """
+    if root.has_error and any(
+        node.type == "ERROR" and node.child_count > _ERROR_MOST for node in (root, *root.children)
+    ):
+        raise ValueError("the grammar makes nothing of the source")
 
 
 def _name_node(node: Any) -> Any:

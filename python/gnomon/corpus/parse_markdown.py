@@ -31,6 +31,7 @@ _MDX = re.compile(
     rb"^(?:import\s[^\n]*|export\s[^\n]*|\{/\*.*?\*/\})[ \t]*\r?$", re.MULTILINE | re.DOTALL
 )
 _ANCHOR = re.compile(r"<(?:a|span)\b[^>]*?\b(?:id|name)=[\"']([^\"'\s]+)")
+_STYLES = frozenset({"Strong", "Emphasis", "Strikethrough"})  # they show nothing themselves
 _CODE_ODD = re.compile(rb"\n|(?<=\w)\\(?=_\w)")
 _HEADING_ID = re.compile(r"\s*\{#([\w.:-]+)\}\s*$")
 
@@ -137,7 +138,15 @@ class _Reader:
                         self.depth -= 1
             elif "Start" in event:
                 value = event["Start"]
-                if value == "TableCell":
+                if type(value) is dict:
+                    if "Link" in value:
+                        link = value["Link"]
+                        link_append(Link(link["dest_url"], span["start"], span["end"]))
+                    else:
+                        parsed.last = last
+                        self._open(value, span["start"], span["end"])
+                        last = parsed.last
+                elif value == "TableCell":
                     if self.first_cell:
                         self.first_cell = False
                     else:
@@ -145,10 +154,7 @@ class _Reader:
                         append(" | ")
                         marks += (0, begin - last, 3)
                         last = begin
-                elif type(value) is dict and "Link" in value:
-                    link = value["Link"]
-                    link_append(Link(link["dest_url"], span["start"], span["end"]))
-                else:
+                elif value not in _STYLES:
                     parsed.last = last
                     self._open(value, span["start"], span["end"])
                     last = parsed.last

@@ -22,6 +22,11 @@ _INLINE = re.compile(
     rb"|\*\*(?P<strong>[^*\n]+)\*\*|(?<![\w*])\*(?P<em>[^*\n]+)\*(?!\w)"
     rb"|(?P<double>::)(?=\s*\Z)|\\(?P<escaped>[^\w\x80-\xff])"
 )
+_LONG = 2000  # bytes of a line: longer than any that a person reads
+_LONG_RUN = 2000  # bytes of lines without a blank one
+_SIGNS = bytes.maketrans(b"`*|_[", b"xxxxx")
+_LONG_LINE = re.compile(rb"([^\n]{200})([^\n]{%d,})([^\n]{8})" % (_LONG - 208))
+_BLANK = re.compile(rb"\n(?:[ \t\r]*\n){50,}")
 _INDENT = re.compile(rb"\n[ \t]+")
 _CODE = {"code-block", "code", "sourcecode", "highlight", "parsed-literal", "literalinclude"}
 _LISTS = {"bullet_list", "enumerated_list", "definition_list", "field_list", "option_list"}
@@ -43,9 +48,41 @@ def parse_rst(data: bytes, start: int = 0) -> Parsed:
     """The document in `data` (UTF-8) from `start` on, where a byte order mark ends."""
     parsed = Parsed(data, start)
     source = b" " * (start - 1) + b"\n" + data[start:] if start else data
-    tree = parser_for("rst").parse(source)
+    tree = parser_for("rst").parse(_bounded(source))
     _Reader(parsed).blocks(tree.root_node.children)
     return parsed
+
+
+def _bounded(source: bytes) -> bytes:
+    """What gives the same blocks in bounded time: of the same length, and no place moves.
+
+    The grammar's scanner looks ahead from each sign of markup for its end, and from each blank line
+    for the next text. Blocks depend on how lines begin and end. So the middle of a very long line
+    may be anything, many blank lines may be one, and far into a run of lines without a blank one
+    signs may be letters: markup within lines is read from the document itself.
+    """
+    if len(source) < _LONG:
+        return source
+    source = _BLANK.sub(lambda run: b"\n" + b" " * (len(run[0]) - 2) + b"\n", source)
+    source = _LONG_LINE.sub(lambda line: line[1] + b"x" * len(line[2]) + line[3], source)
+    if len(source) < _LONG_RUN:
+        return source
+    return b"\n\n".join(map(_unmarked, source.split(b"\n\n")))
+
+
+def _unmarked(run: bytes) -> bytes:
+    """A run of lines without signs of markup, but for how they begin, behind its first part."""
+    if len(run) < _LONG_RUN:
+        return run
+    made = []
+    size = 0
+    for line in run.split(b"\n"):
+        begin = len(line) - len(line.lstrip()) + 1
+        if size > _LONG_RUN and not line.startswith(b"..", begin - 1):
+            line = line[:begin] + line[begin:].translate(_SIGNS)
+        made.append(line)
+        size += len(line) + 1
+    return b"\n".join(made)
 
 
 class _Reader:

@@ -17,7 +17,7 @@ from .assemble import Limits
 from .extractor import Extractor
 from .model import Chunk, Evidence, ProcessedDocument, Source, document_id, revision_of
 from .process import process_document
-from .rawmap import rendered_at
+from .rawmap import rendered_many
 from .stored import Packed, stored_chunks, stored_document, stored_sections
 
 ROLES = ("mentions", "defines", "example")
@@ -126,7 +126,7 @@ def prepare(
         documents.append(prepared(done, raw))
         of_documents.append(stored_document(done))
         of_sections += stored_sections(done)
-        of_chunks += stored_chunks(done)
+        of_chunks += stored_chunks(done, raw)
     return PreparedBatch(
         documents, Packed.of(of_documents), Packed.of(of_sections), Packed.of(of_chunks)
     )
@@ -183,9 +183,13 @@ def split_code(chunk: Chunk) -> tuple[str, str]:
         return "", chunk.text
     data = chunk.text.encode("utf-8", "surrogatepass")
     body, code, at = [], [], 0
-    for block in blocks:
-        start = max(at, _boundary(data, rendered_at(chunk.raw_map, block.start - chunk.span[0])))
-        end = max(start, _boundary(data, rendered_at(chunk.raw_map, block.end - chunk.span[0])))
+    first = chunk.span[0]
+    places = rendered_many(
+        chunk.raw_map, [place - first for block in blocks for place in (block.start, block.end)]
+    )
+    for number in range(0, len(places), 2):
+        start = max(at, _boundary(data, places[number]))
+        end = max(start, _boundary(data, places[number + 1]))
         body.append(data[at:start])
         code.append(data[start:end])
         at = end
@@ -213,38 +217,44 @@ def _numbers(values: Iterable[int]) -> bytes:
 def _add_graph(made: Prepared, done: ProcessedDocument) -> None:
     chunks = {chunk.id: chunk.ordinal for chunk in done.chunks}
     origins: dict[str, int] = {}
+    roles = {role: number for number, role in enumerate(ROLES)}
 
     def proof(evidence: Evidence) -> tuple[int, int, int, int, int]:
+        start, origin = evidence.start, evidence.origin
         return (
             chunks[evidence.chunk_id],
-            evidence.start,
-            evidence.end - evidence.start,
-            ROLES.index(evidence.role) if evidence.role in ROLES else 0,
-            origins.setdefault(evidence.origin, len(origins)),
+            start,
+            evidence.end - start,
+            roles.get(evidence.role, 0),
+            origins.setdefault(origin, len(origins)),
         )
 
-    mentions = array("I")
+    mentions: list[int] = []
     for number, entity in enumerate(done.entities):
         made.keys.append(entity.key)
         made.names.append(entity.name)
         for evidence in entity.evidence:
             mentions.append(number)
-            mentions.extend(proof(evidence))
+            mentions += proof(evidence)
     nodes: dict[str, int] = {}
     types: dict[str, int] = {}
-    edges, proofs = array("I"), array("I")
+    edges: list[int] = []
+    proofs: list[int] = []
     for relation in done.relations:
-        if relation.type in DERIVED and all(one.origin == "rule" for one in relation.evidence):
+        shown = relation.evidence
+        if relation.type in DERIVED and all(one.origin == "rule" for one in shown):
             continue
-        edges.append(types.setdefault(relation.type, len(types)))
-        edges.append(nodes.setdefault(relation.source, len(nodes)))
-        edges.append(nodes.setdefault(relation.target, len(nodes)))
-        edges.append(len(relation.evidence))
-        for evidence in relation.evidence:
-            proofs.extend(proof(evidence))
-    made.mentions = mentions.tobytes()
+        edges += (
+            types.setdefault(relation.type, len(types)),
+            nodes.setdefault(relation.source, len(nodes)),
+            nodes.setdefault(relation.target, len(nodes)),
+            len(shown),
+        )
+        for evidence in shown:
+            proofs += proof(evidence)
+    made.mentions = _numbers(mentions)
     made.relation_types = list(types)
     made.nodes = list(nodes)
-    made.edges = edges.tobytes()
-    made.proofs = proofs.tobytes()
+    made.edges = _numbers(edges)
+    made.proofs = _numbers(proofs)
     made.origins = list(origins)

@@ -94,10 +94,32 @@ def locate_many(packed: bytes, spans: Sequence[tuple[int, int]]) -> list[tuple[i
 
 def rendered_at(packed: bytes, place: int) -> int:
     """The byte of the text that shows the raw byte `place`, or the first one behind it."""
+    return rendered_many(packed, [place])[0]
+
+
+def rendered_many(packed: bytes, places: Sequence[int]) -> list[int]:
+    """`rendered_at` for many places, which rise, in one pass over the map.
+
+    >>> rendered_many(pack([2, 3, -1, 1, 8, -1]), [0, 3, 6, 99])
+    [0, 1, 3, 11]
+    """
     if not packed:
-        return place
-    text_end = 0
-    for text_start, text_end, raw_start, raw_end, copied in runs(packed):  # noqa: B007
-        if place < raw_end:
-            return text_start + (max(place - raw_start, 0) if copied else 0)
-    return text_end
+        return list(places)
+    numbers = unpack(packed)
+    size, at = len(numbers), 0
+    raw_end = text = begin = 0  # raw_end, text: behind the runs before `at`
+    found = []
+    for place in places:
+        while at < size:
+            start = raw_end + numbers[at]
+            if place < start + numbers[at + 1]:
+                inside = max(place - start, 0) if numbers[at + 2] == COPIED else 0
+                begin = text + inside
+                break
+            raw_end = start + numbers[at + 1]
+            text += numbers[at + 1] if numbers[at + 2] == COPIED else numbers[at + 2]
+            at += 3
+        else:
+            begin = text
+        found.append(begin)
+    return found

@@ -55,6 +55,7 @@ class Relations:
         self.path = path
         self.section_starts = [section.start for section in self.sections]
         self.places = [mention.start for mention in mentions]
+        self._targets: dict[str, str] = {}
 
     def find(self) -> list[Edge]:
         edges: list[Edge] = []
@@ -98,13 +99,21 @@ class Relations:
                 yield Edge("next", before, node, *self._span(number))
 
     def _links(self) -> Iterator[Edge]:
+        targets = self._targets
+        see_also: dict[int, bool] = {}  # of sections
         for link in self.parsed.links:
-            target = self.target(link.url)
+            target = targets.get(link.url)
+            if target is None:
+                target = targets[link.url] = self.target(link.url)
             if not target:
                 continue
             number = self.section_at(link.start)
             section = self.sections[number]
-            if _SEE_ALSO.search(section.path[-1] if section.path else ""):
+            also = see_also.get(number)
+            if also is None:
+                also = bool(section.path and _SEE_ALSO.search(section.path[-1]))
+                see_also[number] = also
+            if also:
                 place = section.parent if section.parent >= 0 else number
                 subject = self.subject(number)
                 source = f"section:{self.sections[place].id}"

@@ -6,7 +6,6 @@ from array import array
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-import msgspec
 import numpy as np
 
 from ..storage import DirectoryWriter
@@ -15,7 +14,7 @@ from .live import Mask
 from .prepare import ROLES, Prepared, PreparedBatch
 from .segment import Segment
 from .segment_writer import PART, SegmentWriter
-from .stored import Packed, StoredChunk
+from .stored import Packed
 
 _BATCH = 256  # documents, whose records are packed together
 
@@ -65,17 +64,16 @@ def as_prepared(segment: Segment, doc: int) -> Prepared:
     document = segment.document(doc)
     first_section, last_section = segment.section_range(doc)
     first, last = segment.chunk_range(doc)
-    texts = [_text(segment, chunk) for chunk in range(first, last)]
     raw = bytes(segment.raw(doc))
-    text = "\n".join(texts)
+    text = b"\n".join(text for _, _, _, text in segment.rendered_chunks(doc))
     if document.encoding != "utf-8":
-        text += "\n" + raw.decode(document.encoding)
+        text += b"\n" + raw.decode(document.encoding).encode("utf-8", "surrogatepass")
     made = Prepared(
         document.path,
         doc_id=document.id,
         revision=document.revision,
         raw=raw,
-        text=text.encode("utf-8", "surrogatepass"),
+        text=text,
         acl=document.acl,
         section_ids=bytes.fromhex("".join(segment.section_ids.range(first_section, last_section))),
         section_parents=[
@@ -90,11 +88,6 @@ def as_prepared(segment: Segment, doc: int) -> Prepared:
     _add_mentions(made, segment, doc)
     _add_edges(made, segment, doc)
     return made
-
-
-def _text(segment: Segment, chunk: int) -> str:
-    stored = msgspec.msgpack.decode(segment.raw_record("chunk", chunk), type=StoredChunk)
-    return stored.text
 
 
 def _add_mentions(made: Prepared, segment: Segment, doc: int) -> None:

@@ -7,7 +7,7 @@ were added. What has been deleted or may not be read is a mask beside the segmen
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
@@ -19,7 +19,16 @@ from .columns_io import Array, IdColumn, Int64Array, place_of, widths_of
 from .graph_segment import GraphSegment
 from .model import Chunk, Document, Report, Section
 from .segment_writer import PART, VERSION
-from .stored import Records, StoredChunk, StoredDocument, StoredSection, chunk_of, section_of
+from .stored import (
+    Records,
+    StoredChunk,
+    StoredDocument,
+    StoredSection,
+    chunk_of,
+    document_of,
+    rendered,
+    section_of,
+)
 
 _FILES = ["docs", "graph", "raw", "records", "trigrams"]
 
@@ -53,7 +62,7 @@ class Segment:
         self.doc_source: Array = docs.array("doc_source")
         self.chunk_start: Array = docs.array("chunk_start")
         self.chunk_section: Array = docs.array("chunk_section")
-        self.cids: Int64Array = docs.array("chunk_cid")
+        self.cids: Int64Array = docs.array("chunk_cid").astype(np.int64)
         self.acls = [tuple(names) for names in meta["acls"]]
         self.sources: list[str] = list(meta["sources"])
         self._check()
@@ -155,12 +164,13 @@ class Segment:
 
     def document(self, doc: int) -> Document:
         """A document's record."""
-        return self._stored_document(doc).document
+        return document_of(self._stored_document(doc), self.docs[doc], self.revision(doc))
 
     @cached_property
     def documents(self) -> list[Document]:
         """The records of all documents."""
-        return [stored.document for stored in self._records["document"].range(0, self.n_docs)]
+        stored = self._records["document"].range(0, self.n_docs)
+        return [document_of(each, self.docs[i], self.revision(i)) for i, each in enumerate(stored)]
 
     def report(self, doc: int) -> Report:
         """What processing said about a document."""
@@ -191,26 +201,28 @@ class Segment:
         stored: StoredChunk = self._records["chunk"][chunk]
         return chunk_of(
             stored,
+            self.raw(doc),
             self.chunk_ids[chunk],
             self.docs[doc],
             self.section_ids[int(self.chunk_section[chunk])],
             chunk - self.chunk_range(doc)[0],
         )
 
-    def stored_chunks(
-        self, doc: int, holds: Callable[[bytes], bool]
-    ) -> Iterator[tuple[int, StoredChunk]]:
-        """Records of a document's chunks whose encoded form, the text in it, passes a test."""
-        return self._records["chunk"].holding(*self.chunk_range(doc), holds)
+    def rendered_chunks(self, doc: int) -> Iterator[tuple[int, StoredChunk, bytes, bytes]]:
+        """Of each chunk of a document: its number, its record, its map and its text in UTF-8."""
+        first, last = self.chunk_range(doc)
+        raw = self.raw(doc)
+        for number, stored in enumerate(self._records["chunk"].range(first, last), first):
+            yield (number, stored, *rendered(stored, raw))
 
     def chunks(self, doc: int) -> tuple[Chunk, ...]:
         """All chunks of a document."""
         first, last = self.chunk_range(doc)
         ids, doc_id = self.chunk_ids.range(first, last), self.docs[doc]
         sections = self.section_ids.take(self.chunk_section[first:last])
-        stored = self._records["chunk"].range(first, last)
+        stored, raw = self._records["chunk"].range(first, last), self.raw(doc)
         return tuple(
-            chunk_of(each, ids[i], doc_id, sections[i], i) for i, each in enumerate(stored)
+            chunk_of(each, raw, ids[i], doc_id, sections[i], i) for i, each in enumerate(stored)
         )
 
     def raw(self, doc: int) -> memoryview:

@@ -24,7 +24,7 @@ from .prepare import Prepared, PreparedBatch
 from .stored import RecordWriter
 
 PART = "segment"
-VERSION = 1
+VERSION = 2
 
 
 class SegmentWriter:
@@ -126,11 +126,11 @@ class SegmentWriter:
             write_ids(file, name, bytes(self._bytes[name]), width)
         file.section("revision", np.frombuffer(bytes(self._bytes["revision"]), np.uint8))
         for name, ends in self._ends.items():
-            file.section(f"{name}_end", np.array(ends, np.uint64))
+            file.section(f"{name}_end", narrow(np.array(ends, np.int64)))
         file.section("section_parent", narrow(np.array(self._parents, np.int64)))
         file.section("doc_acl", narrow(np.array(self._acl, np.int64)))
         file.section("doc_source", narrow(np.array(self._source, np.int64)))
         file.section("chunk_start", np.frombuffer(bytes(self._starts), np.uint32))
         empty = [np.zeros(0, np.int64)]
         file.section("chunk_section", narrow(np.concatenate(self._sections or empty)))
-        file.section("chunk_cid", np.concatenate(self._cids or empty))
+        file.section("chunk_cid", narrow(np.concatenate(self._cids or empty)))

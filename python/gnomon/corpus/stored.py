@@ -1,8 +1,10 @@
 """How documents, sections and chunks lie in a segment: records packed into compressed blocks.
 
 Ids are kept in columns beside the records (see `gnomon.corpus.segment`), so a record holds the
-numbers of its relatives only. A block holds the records that follow one another until they have
-32 KiB; to read one, its block is unpacked, and the last blocks stay unpacked.
+numbers of its relatives only; and a chunk's text is what its raw bytes do not say (`pack_text` of
+`cpp/corpus_render.hpp`), or a str where they are no help: documents that are not UTF-8. A block
+holds the records that follow one another until they have 32 KiB; to read one, its block is
+unpacked, and the last blocks stay unpacked.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from __future__ import annotations
 import threading
 import zlib
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -27,7 +29,7 @@ _pack = msgspec.msgpack.Encoder().encode
 
 
 class StoredDocument(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A document's record."""
+    """A document's record; the document's id and revision are "" and stand in columns."""
 
     document: Document
     report: Report
@@ -48,7 +50,11 @@ class StoredSection(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class StoredChunk(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A chunk's record; `section` is the ordinal of its section in the document."""
+    """A chunk's record; `section` is the ordinal of its section in the document.
+
+    `pieces` and `raw_map` are what `pack_text` gave; where they are None and the public map, `text`
+    is the whole text.
+    """
 
     section: int
     kind: str
@@ -56,10 +62,18 @@ class StoredChunk(msgspec.Struct, frozen=True, array_like=True, gc=False):
     chars: Span
     lines: Span
     text: str
+    pieces: bytes | None
     raw_map: bytes
     blocks: tuple[Block, ...]
     continued: bool
     header: Span | None
+
+
+def rendered(stored: StoredChunk, raw: memoryview) -> tuple[bytes, bytes]:
+    """The map and the text, in UTF-8, of a chunk of a document with these raw bytes."""
+    if stored.pieces is None:
+        return stored.raw_map, stored.text.encode("utf-8", "surrogatepass")
+    return _core.unpack_text(raw[slice(*stored.span)], stored.raw_map, stored.pieces)
 
 
 class Packed(msgspec.Struct, array_like=True):
@@ -72,10 +86,10 @@ class Packed(msgspec.Struct, array_like=True):
     def of(cls, records: Iterable[bytes]) -> Packed:
         """Packs encoded records in order."""
         packed = cls([], [])
-        run: list[msgspec.Raw] = []
+        run: list[bytes] = []
         size = 0
         for record in records:
-            run.append(msgspec.Raw(record))
+            run.append(record)
             size += len(record)
             if size >= BLOCK_BYTES:
                 packed._close(run)
@@ -84,8 +98,13 @@ class Packed(msgspec.Struct, array_like=True):
             packed._close(run)
         return packed
 
-    def _close(self, run: list[msgspec.Raw]) -> None:
-        self.blocks.append(zlib.compress(_pack(run), _LEVEL))
+    def _close(self, run: list[bytes]) -> None:
+        # An array of MessagePack: its head, then what it holds.
+        count = len(run)
+        head = b"\xdd" + count.to_bytes(4, "big")
+        if count < 1 << 16:
+            head = b"\xdc" + count.to_bytes(2, "big") if count > 15 else bytes([0x90 | count])
+        self.blocks.append(zlib.compress(head + b"".join(run), _LEVEL))
         self.counts.append(len(run))
 
 
@@ -110,31 +129,47 @@ def stored_sections(done: ProcessedDocument) -> list[bytes]:
     ]
 
 
-def stored_chunks(done: ProcessedDocument) -> list[bytes]:
+def stored_chunks(done: ProcessedDocument, raw: bytes) -> list[bytes]:
     """The encoded records of a document's chunks."""
     numbers = {section.id: section.ordinal for section in done.sections}
-    return [
-        _pack(
-            StoredChunk(
-                numbers[chunk.section_id],
-                chunk.kind,
-                chunk.span,
-                chunk.chars,
-                chunk.lines,
-                chunk.text,
-                chunk.raw_map,
-                chunk.blocks,
-                chunk.continued,
-                chunk.header,
+    view = memoryview(raw)
+    made = []
+    for chunk in done.chunks:
+        text, raw_map, pieces = chunk.text, chunk.raw_map, None
+        packed = _core.pack_text(
+            view[slice(*chunk.span)], raw_map, text.encode("utf-8", "surrogatepass")
+        )
+        if packed is not None:
+            text, (raw_map, pieces) = "", packed
+        made.append(
+            _pack(
+                StoredChunk(
+                    numbers[chunk.section_id],
+                    chunk.kind,
+                    chunk.span,
+                    chunk.chars,
+                    chunk.lines,
+                    text,
+                    pieces,
+                    raw_map,
+                    chunk.blocks,
+                    chunk.continued,
+                    chunk.header,
+                )
             )
         )
-        for chunk in done.chunks
-    ]
+    return made
 
 
 def stored_document(done: ProcessedDocument) -> bytes:
     """The encoded record of a document."""
-    return _pack(StoredDocument(done.document, done.report))
+    document = msgspec.structs.replace(done.document, id="", revision="")
+    return _pack(StoredDocument(document, done.report))
+
+
+def document_of(stored: StoredDocument, doc_id: str, revision: str) -> Document:
+    """The public form."""
+    return msgspec.structs.replace(stored.document, id=doc_id, revision=revision)
 
 
 def section_of(stored: StoredSection, ids: Sequence[str], doc_id: str, ordinal: int) -> Section:
@@ -156,9 +191,14 @@ def section_of(stored: StoredSection, ids: Sequence[str], doc_id: str, ordinal: 
 
 
 def chunk_of(
-    stored: StoredChunk, chunk_id: str, doc_id: str, section_id: str, ordinal: int
+    stored: StoredChunk, raw: memoryview, chunk_id: str, doc_id: str, section_id: str, ordinal: int
 ) -> Chunk:
-    """The public form."""
+    """The public form; `raw` are the bytes of the document."""
+    raw_map, shown = rendered(stored, raw)
+    try:
+        text = shown.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        raise _core.CorruptIndex(f"the text of chunk {chunk_id} is damaged; index again") from None
     return Chunk(
         chunk_id,
         doc_id,
@@ -168,8 +208,8 @@ def chunk_of(
         stored.span,
         stored.chars,
         stored.lines,
-        stored.text,
-        stored.raw_map,
+        text,
+        raw_map,
         stored.blocks,
         stored.continued,
         stored.header,
@@ -256,15 +296,6 @@ class Records:
                 raise self._damaged(str(error)) from None
             number += len(records)
         return found
-
-    def holding(
-        self, first: int, last: int, holds: Callable[[bytes], bool]
-    ) -> Iterator[tuple[int, Any]]:
-        """Records of [first, last), with their numbers, whose encoded form passes a test."""
-        for number in range(first, last):
-            record = self.raw(number)
-            if holds(bytes(record)):
-                yield number, self._decode(record)
 
     def _block(self, block: int) -> list[msgspec.Raw]:
         with self._lock:

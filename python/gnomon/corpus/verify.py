@@ -9,7 +9,7 @@ import numpy as np
 from .. import _core
 from .columns_io import Int64Array
 from .live import Live
-from .model import chunk_id, revision_of
+from .model import chunk_id, document_id, revision_of
 from .segment import Segment
 from .snapshot import Snapshot
 
@@ -70,9 +70,10 @@ def _check_documents(live: Live, number: int) -> list[str]:
         document = segment.document(doc)
         where = f"{segment.name}: {document.source}/{document.path}"
         raw = bytes(segment.raw(doc))
-        if revision_of(raw) != document.revision or segment.revision(doc) != document.revision:
+        if revision_of(raw) != document.revision:
             found.append(f"{where}: the raw bytes are not those of its revision")
-        if segment.docs[doc] != document.id or document.size != len(raw):
+        its_id = document_id(document.source, document.path)
+        if its_id != document.id or document.size != len(raw):
             found.append(f"{where}: its columns are those of another document")
         found += _check_chunks(segment, doc, where, len(raw))
         found += _check_graph(segment, doc, where)

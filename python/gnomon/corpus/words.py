@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from .. import _core
 from . import names as n
 
 # Patterns that span words, with the words, or else the parts of text, without which none matches.
@@ -42,58 +43,62 @@ _SPANNING: tuple[tuple[frozenset[str], tuple[str, ...], re.Pattern[str]], ...] =
 )
 
 
-# Words repeat, so each is looked at once: `_plain` have no token in them, `_known` have. Both are
-# cleared when they hold _KNOWN_MAX words.
-_plain: set[str] = set()
-_known: dict[str, tuple[tuple[int, int, str], ...]] = {}
-_KNOWN_MAX = 200_000
+# Words repeat, so each is looked at once. A flag says that a word triggers a pattern of _SPANNING;
+# the flag _MAYBE places higher, that the text is asked for the parts that reach over white space.
+_GROUPS = tuple(n.TOKEN.groupindex)
+_PLACES = {group: place for place, group in enumerate(_GROUPS)}
+_MAYBE = 16
+_TRIGGERS: dict[str, int] = {}
+_PARTS: list[tuple[str, int, int]] = []  # a part, the flag of a word that holds it, begins with it
+for _number, (_words, _texts, _) in enumerate(_SPANNING):
+    for _word in _words:
+        _TRIGGERS[_word] = _TRIGGERS.get(_word, 0) | 1 << _number
+    for _text in _texts:
+        _begins = 1 << _number + _MAYBE if _text[0] == "\n" else 0
+        _PARTS.append((_text.strip(), 0 if _begins else 1 << _number, _begins))
+_SOME_PART = re.compile("|".join(re.escape(part) for part, _, _ in _PARTS))
+# What each alternative of TOKEN needs; most words have none of it and are not looked at closely. A
+# capital that is not the first letter stands in all names of several words that have no "_".
+_SOME_TOKEN = re.compile(r"[\d_$@]|--|\w\(|[A-Za-z0-9][A-Z]")
 
 
-def _word_hits(word: str) -> tuple[tuple[int, int, str], ...]:
-    """The tokens in a word as (start, end, group)."""
-    hits = tuple((*m.span(m.lastgroup or 0), m.lastgroup or "") for m in n.TOKEN.finditer(word))
-    if len(word) <= 80:
-        if len(_known) + len(_plain) >= _KNOWN_MAX:
-            _known.clear()
-            _plain.clear()
-        if hits:
-            _known[word] = hits
-        else:
-            _plain.add(word)
-    return hits
+def _facts_of(word: str) -> tuple[int, list[tuple[int, int, int]]]:
+    """The flags of a word, and the tokens in it as (start, end, place of the group)."""
+    flags = _TRIGGERS.get(word, 0)
+    if _SOME_PART.search(word):
+        for part, held, begun in _PARTS:
+            if part in word:
+                flags |= held
+                if word.startswith(part):
+                    flags |= begun
+    if not _SOME_TOKEN.search(word):
+        return flags, []
+    hits = []
+    for match in n.TOKEN.finditer(word):
+        group = match.lastgroup or ""
+        hits.append((*match.span(group), _PLACES[group]))
+    return flags, hits
+
+
+_scanner = _core.WordScanner(_facts_of, _GROUPS)
 
 
 def hits_of(text: str) -> list[tuple[int, int, str]]:
     """The tokens of a text as (start, end, group), in order."""
-    found: set[tuple[int, int, str]] = set()
-    words = set(text.split())
-    for word in words - _plain:
-        hits = _known.get(word) or _word_hits(word)
-        if hits:
-            at, size = text.find(word), len(word)
-            while at >= 0:
-                if _stands(text, at, size):
-                    for begin, end, group in hits:
-                        found.add((at + begin, at + end, group))
-                at = text.find(word, at + size)
-    for triggers, parts, pattern in _SPANNING:
-        if words.isdisjoint(triggers):
-            for part in parts:
-                if part in text:
-                    break
-            else:
-                continue
+    hits, flags = _scanner.hits(text)
+    if not flags:
+        return hits
+    found = set(hits)
+    for number, (_, parts, pattern) in enumerate(_SPANNING):
+        if not flags >> number & 1 and not (
+            flags >> number + _MAYBE & 1 and any(part in text for part in parts)
+        ):
+            continue
         for match in pattern.finditer(text):
             for group, (begin, end) in zip(match.groupdict(), match.regs[1:], strict=True):
                 if begin >= 0:
                     found.add((begin, end, group))
     return sorted(found)
-
-
-def _stands(text: str, at: int, size: int) -> bool:
-    """Whether the word found at a place is a whole one."""
-    before, after = text[at - 1 : at], text[at + size : at + size + 1]
-    return (not before or before.isspace()) and (not after or after.isspace())
 
 
 def in_bytes(text: str, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -1,0 +1,155 @@
+#include "corpus_words.hpp"
+
+#include <algorithm>
+
+#include "error.hpp"
+
+namespace gnomon {
+namespace {
+
+constexpr std::int64_t kCopied = -1;
+
+// What str.split() parts at: White_Space of Unicode, and the separators 1C to 1F.
+constexpr bool is_space(std::uint32_t c) {
+    if (c < 0x80) return c == ' ' || (c >= 9 && c <= 13) || (c >= 0x1C && c <= 0x1F);
+    return c == 0x85 || c == 0xA0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200A) || c == 0x2028 ||
+           c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
+}
+
+constexpr std::uint64_t mixed(std::uint64_t hash, std::uint32_t c) { return (hash ^ c) * 0x9E3779B97F4A7C15; }
+
+constexpr std::int64_t utf8_width(std::uint32_t c) {
+    return c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+}
+
+template <class Fn>
+auto with_units(TextView text, const Fn& fn) {
+    if (text.width == 1) return fn(std::span(static_cast<const std::uint8_t*>(text.data), text.length));
+    if (text.width == 2) return fn(std::span(static_cast<const std::uint16_t*>(text.data), text.length));
+    return fn(std::span(static_cast<const std::uint32_t*>(text.data), text.length));
+}
+
+// Spans of code points as spans of bytes in UTF-8.
+template <class Unit>
+void in_bytes(std::span<const Unit> text, std::span<RawSpan> spans) {
+    std::int64_t at = 0, size = 0;
+    const auto bytes = [&](std::int64_t begin, std::int64_t end) {
+        std::int64_t sum = 0;
+        const auto last = std::min(end, static_cast<std::int64_t>(text.size()));
+        for (std::int64_t i = begin; i < last; ++i) sum += utf8_width(text[static_cast<std::size_t>(i)]);
+        return sum;
+    };
+    for (RawSpan& span : spans) {
+        size = span.start >= at ? size + bytes(at, span.start) : bytes(0, span.start);
+        at = span.start;
+        span = {size, size + bytes(span.start, span.end)};
+    }
+}
+
+}  // namespace
+
+WordScanner::WordScanner() : slots_(1024) {}
+
+std::uint32_t WordScanner::scan(TextView text, const Unknown& unknown, std::vector<WordHit>& hits) {
+    return with_units(text, [&](auto units) { return scan_units(units, unknown, hits); });
+}
+
+template <class Unit>
+std::uint32_t WordScanner::scan_units(std::span<const Unit> text, const Unknown& unknown,
+                                      std::vector<WordHit>& hits) {
+    std::uint32_t flags = 0;
+    const auto add = [&](std::span<const WordHit> found, std::size_t begin) {
+        const auto base = static_cast<std::uint32_t>(begin);
+        for (const WordHit& hit : found) hits.push_back({base + hit.begin, base + hit.end, hit.group});
+    };
+    for (std::size_t i = 0; i < text.size();) {
+        if (is_space(text[i])) {
+            ++i;
+            continue;
+        }
+        const std::size_t begin = i;
+        std::uint64_t hash = 0;
+        for (; i < text.size() && !is_space(text[i]); ++i) hash = mixed(hash, text[i]);
+        hash ^= hash >> 32;  // the low bits of a product know the low bits only
+        const auto word = text.subspan(begin, i - begin);
+        if (const Entry* known = find(word, hash)) {
+            flags |= known->flags;
+            if (known->n_hits > 0) add(std::span(known_).subspan(known->first_hit, known->n_hits), begin);
+            continue;
+        }
+        const WordFacts facts = unknown(begin, i);
+        flags |= facts.flags;
+        add(facts.hits, begin);
+        if (word.size() <= kLongest) keep(word, hash, facts);
+    }
+    return flags;
+}
+
+template <class Unit>
+const WordScanner::Entry* WordScanner::find(std::span<const Unit> word, std::uint64_t hash) const {
+    const std::size_t mask = slots_.size() - 1;
+    for (std::size_t slot = hash & mask; slots_[slot] != 0; slot = (slot + 1) & mask) {
+        const Entry& entry = entries_[slots_[slot] - 1];
+        if (entry.hash == hash && entry.length == word.size() &&
+            std::equal(word.begin(), word.end(), letters_.begin() + static_cast<std::ptrdiff_t>(entry.at)))
+            return &entry;
+    }
+    return nullptr;
+}
+
+template <class Unit>
+void WordScanner::keep(std::span<const Unit> word, std::uint64_t hash, const WordFacts& facts) {
+    if (find(word, hash) != nullptr) return;  // found out meanwhile, by another scan
+    if (entries_.size() >= kMostWords) *this = WordScanner();
+    if (2 * (entries_.size() + 1) > slots_.size()) {
+        std::vector<std::uint32_t> wider(2 * slots_.size());
+        for (std::size_t i = 0; i < entries_.size(); ++i) {
+            std::size_t slot = entries_[i].hash & (wider.size() - 1);
+            while (wider[slot] != 0) slot = (slot + 1) & (wider.size() - 1);
+            wider[slot] = static_cast<std::uint32_t>(i + 1);
+        }
+        slots_.swap(wider);
+    }
+    entries_.push_back({hash, letters_.size(), static_cast<std::uint32_t>(word.size()), facts.flags,
+                        known_.size(), facts.hits.size()});
+    letters_.insert(letters_.end(), word.begin(), word.end());
+    known_.insert(known_.end(), facts.hits.begin(), facts.hits.end());
+    std::size_t slot = hash & (slots_.size() - 1);
+    while (slots_[slot] != 0) slot = (slot + 1) & (slots_.size() - 1);
+    slots_[slot] = static_cast<std::uint32_t>(entries_.size());
+}
+
+void locate_spans(TextView text, std::span<const std::int64_t> marks, std::span<RawSpan> spans) {
+    with_units(text, [&](auto units) { in_bytes(units, spans); });
+    if (marks.empty()) return;
+    struct Run {
+        std::int64_t text_start, text_end, raw_start, raw_end;
+        bool copied;
+    };
+    std::vector<Run> runs;
+    runs.reserve(marks.size() / 3);
+    std::int64_t raw = 0, shown = 0;
+    for (std::size_t i = 0; i + 2 < marks.size(); i += 3) {
+        const bool copied = marks[i + 2] == kCopied;
+        const std::int64_t start = raw + marks[i], begin = shown;
+        raw = start + marks[i + 1];
+        shown += copied ? marks[i + 1] : marks[i + 2];
+        runs.push_back({begin, shown, start, raw, copied});
+    }
+    std::size_t first = 0;
+    const auto run_at = [&](std::size_t i) -> const Run& {
+        if (i >= runs.size()) throw InvalidInput("a span lies behind the end of the text's map");
+        return runs[i];
+    };
+    for (RawSpan& span : spans) {
+        while (run_at(first).text_end <= span.start) ++first;
+        const Run& opening = runs[first];
+        std::size_t last = first;
+        while (run_at(last).text_end < span.end) ++last;
+        const Run& closing = runs[last];
+        span = {opening.raw_start + (opening.copied ? span.start - opening.text_start : 0),
+                closing.raw_end - (closing.copied ? closing.text_end - span.end : 0)};
+    }
+}
+
+}  // namespace gnomon

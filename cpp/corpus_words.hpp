@@ -1,0 +1,72 @@
+// Words of a text, each different one looked at once; and spans of a rendered text as raw bytes.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "analyze.hpp"
+
+namespace gnomon {
+
+// What stands in a word, or in a text: code points [begin, end), and what it is, a number that the caller
+// knows the sense of.
+struct WordHit {
+    std::uint32_t begin;
+    std::uint32_t end;
+    std::uint32_t group;
+};
+
+struct WordFacts {
+    std::uint32_t flags = 0;
+    std::vector<WordHit> hits;
+};
+
+// Remembers the facts of words (the runs between white space, as Python's str.split() parts a text), so that
+// a pattern reads each word once.
+class WordScanner {
+  public:
+    // The facts of the word [begin, end) of the text. May throw; may scan other texts meanwhile.
+    using Unknown = std::function<WordFacts(std::size_t begin, std::size_t end)>;
+    static constexpr std::size_t kLongest = 80;         // code points of a word that is remembered
+    static constexpr std::size_t kMostWords = 200'000;  // then all are forgotten
+
+    WordScanner();
+    // Appends the hits of all words, in order; returns the flags of all words, or-ed.
+    std::uint32_t scan(TextView text, const Unknown& unknown, std::vector<WordHit>& hits);
+    std::size_t size() const { return entries_.size(); }
+
+  private:
+    struct Entry {
+        std::uint64_t hash;
+        std::size_t at;  // in letters_
+        std::uint32_t length;
+        std::uint32_t flags;
+        std::size_t first_hit;
+        std::size_t n_hits;
+    };
+    template <class Unit>
+    std::uint32_t scan_units(std::span<const Unit> text, const Unknown& unknown, std::vector<WordHit>& hits);
+    template <class Unit>
+    const Entry* find(std::span<const Unit> word, std::uint64_t hash) const;
+    template <class Unit>
+    void keep(std::span<const Unit> word, std::uint64_t hash, const WordFacts& facts);
+
+    std::vector<Entry> entries_;
+    std::vector<std::uint32_t> slots_;  // of an open table: place in entries_ plus 1, 0 for none
+    std::vector<char32_t> letters_;
+    std::vector<WordHit> known_;
+};
+
+struct RawSpan {
+    std::int64_t start;
+    std::int64_t end;
+};
+
+// Replaces code point spans of `text`, whose starts rise, by the raw bytes that show them, counted from the
+// text's start. `marks` are the triples of gnomon.corpus.rawmap; none: the text is the raw bytes. A piece
+// that was not copied is taken whole. Throws InvalidInput for a span behind the end of the map.
+void locate_spans(TextView text, std::span<const std::int64_t> marks, std::span<RawSpan> spans);
+
+}  // namespace gnomon
