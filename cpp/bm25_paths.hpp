@@ -7,6 +7,9 @@
 //   document blocks     bounds of blocks of 32 documents from byte maxima (rare terms scattered exactly);
 //   blocks that
 //              can reach the threshold are scored in order of their bound
+//   lists      each term's postings by a vector compare of their impacts; what can still reach the threshold
+//   is
+//              looked up in the other lists
 //   essential  as windows, but only the terms that can lift a document over the threshold are added up, the
 //              others looked up for documents that need them
 //   direct     a few allowed documents: each is scored
@@ -207,6 +210,9 @@ void integers_path(const Run& run, const Screened& screened, std::size_t segment
                    std::size_t first, std::size_t last, Candidates& candidates);
 // Whether documents that were not picked are surely not among the best k.
 bool integers_suffice(const Screened& screened, const Candidates& candidates);
+
+void lists_path(const Run& run, const Screened& screened, std::size_t segment, const Filter& filter,
+                Candidates& candidates);
 
 void essential_path(const Run& run, const Screened& screened, std::size_t segment, const Filter& filter,
                     Candidates& candidates);

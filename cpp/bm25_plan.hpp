@@ -48,6 +48,14 @@ constexpr double kInVain = 3.0;
 constexpr double kInVainLargeK = 10.0;
 constexpr std::size_t kBlocksTermsMost = 12;
 
+// Lists: a posting of a vector compare; one that comes through it costs its place in the block maxima of each
+// further term, and look-ups in some. The threshold rises on the way, so fewer come through than the one at
+// the start suggests.
+constexpr double kListsLeast = 1.0;
+constexpr double kListsPosting = 0.0001;
+constexpr double kListsThrough = 0.006;
+constexpr double kListsThroughTerm = 0.003;
+
 // A few allowed documents: a look-up costs as much as so many postings in a row.
 constexpr std::size_t kLookUp = 32;
 // Essential terms: here too, but the postings lie near those that are added up.
@@ -71,6 +79,9 @@ Costs costs_of(const Bm25Scorer& scorer, const Screened& screened, std::size_t s
 // How many candidate blocks of a segment may be scored before `otherwise` is cheaper; 0: do not even bound
 // the blocks.
 std::size_t worth_in_blocks(const Screened& screened, double otherwise, double bounding, std::size_t k);
+
+// By lists, from this threshold on; any more than `most` need not be exact.
+double lists_cost(const Screened& screened, std::size_t segment, float threshold, double most);
 
 // Over all segments, against windows.
 bool integers_pay(const Bm25Scorer& scorer, const Screened& screened, std::size_t k);

@@ -34,17 +34,20 @@ struct TermScreen {
     std::vector<std::uint32_t> merged;    // the union of the fields' documents, when there are several
     std::vector<float> impacts;           // as many as docs
     float greatest = 0.0F;
-    float least = 0.0F;                 // of live documents; 0 when there is none
-    std::array<float, 3> best{};        // at kRanks, 0 where there are fewer postings
+    float least = 0.0F;           // of live documents; 0 when there is none
+    std::array<float, 3> best{};  // at kRanks, 0 where there are fewer postings
+    // above[c]: how many live postings have an impact of at least c / 16 of the greatest.
+    std::array<std::uint32_t, 16> above{};
     std::vector<std::uint8_t> maxima;   // by block, of 255 * g / greatest rounded up; padded to 64
     std::vector<std::uint32_t> starts;  // by padded block, and one more; empty unless frequent
     std::vector<float> row;             // by document, padded to 64; empty unless very frequent
     std::vector<std::uint8_t> levels;   // by document, padded, as maxima; empty unless very frequent
-    bool usable = false;                // every live impact lies in [1e-30, 1e30]
+    std::vector<std::uint8_t> tfs;  // frequencies by document where there are levels; empty when one > 255
+    bool usable = false;            // every live impact lies in [1e-30, 1e30]
 
     std::size_t bytes() const {
         return sizeof *this + merged.size() * 4 + impacts.size() * 4 + maxima.size() + starts.size() * 4 +
-               row.size() * 4 + levels.size();
+               row.size() * 4 + levels.size() + tfs.size();
     }
 };
 

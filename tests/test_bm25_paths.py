@@ -23,7 +23,7 @@ from gnomon.reference import bm25_formulas as reference
 from hypothesis import given
 from hypothesis import strategies as st
 
-PATHS = ("plain", "windows", "integers", "blocks", "essential", "direct", "auto")
+PATHS = ("plain", "windows", "integers", "blocks", "lists", "essential", "direct", "auto")
 WORDS = [f"w{i}" for i in range(40)]
 Hits = list[tuple[int, float]]
 
@@ -186,7 +186,7 @@ def test_paths_are_taken() -> None:
     builder = _core.Bm25Builder(with_vocabulary=False)
     builder.add_ids(ids, np.arange(0, 1_200_001, 4, dtype=np.int64))
     scorer = _core.Bm25Scorer(_core.Bm25Snapshot([(builder.finish(), None)]))
-    for path in ("plain", "windows", "integers", "blocks", "essential", "direct"):
+    for path in ("plain", "windows", "integers", "blocks", "lists", "essential", "direct"):
         assert scorer.plan([0, 5], 10, path=path) == path
     few = [words_of(np.arange(300_000) == 7)]
     many = list(range(100, 130))
