@@ -21,8 +21,11 @@ constexpr double kDocumentLargeK = 0.0001;
 
 // Integers: a very frequent term is a byte a document, a posting of the others costs what it does in windows.
 // Their slack lets more documents through, a part of k that costs look-ups in each term.
-constexpr double kLevel = 0.00004;
+constexpr double kLevel = 0.00003;
 constexpr double kIntegerDocument = 0.00002;
+// A posting of a rare term beyond what it costs in windows: too few stand together to be made integers at
+// once.
+constexpr double kIntegerRare = 0.0003;
 constexpr double kIntegerSettle = 0.005;
 
 // The plain path beyond the windows: divisions in float64, and accumulators of twice the size.
@@ -53,8 +56,10 @@ constexpr std::size_t kBlocksTermsMost = 12;
 // the start suggests.
 constexpr double kListsLeast = 1.0;
 constexpr double kListsPosting = 0.0001;
-constexpr double kListsThrough = 0.006;
-constexpr double kListsThroughTerm = 0.003;
+constexpr double kListsThrough = 0.012;
+constexpr double kListsThroughTerm = 0.006;
+// With a large k the threshold hardly rises.
+constexpr double kListsLargeK = 3.0;
 
 // A few allowed documents: a look-up costs as much as so many postings in a row.
 constexpr std::size_t kLookUp = 32;
@@ -81,7 +86,7 @@ Costs costs_of(const Bm25Scorer& scorer, const Screened& screened, std::size_t s
 std::size_t worth_in_blocks(const Screened& screened, double otherwise, double bounding, std::size_t k);
 
 // By lists, from this threshold on; any more than `most` need not be exact.
-double lists_cost(const Screened& screened, std::size_t segment, float threshold, double most);
+double lists_cost(const Screened& screened, std::size_t segment, float threshold, std::size_t k, double most);
 
 // Over all segments, against windows.
 bool integers_pay(const Bm25Scorer& scorer, const Screened& screened, std::size_t k);

@@ -167,7 +167,7 @@ bool each_segment(const Run& run, const Screened& screened, const Allowed& allow
         const Filter filter = filter_of(run.scorer, allowed, segment);
         const plan::Costs costs = plan::costs_of(run.scorer, screened, segment, k);
         const double otherwise = integers ? std::min(costs.windows, costs.integers) : costs.windows;
-        if (plan::lists_cost(screened, segment, all.threshold(), otherwise) < otherwise) {
+        if (plan::lists_cost(screened, segment, all.threshold(), k, otherwise) < otherwise) {
             lists_path(run, screened, segment, filter, all);
             path = Path::kLists;
             continue;
