@@ -1,8 +1,8 @@
 // Inside of bm25_search: a query made ready, the candidates of a screen, and the paths that fill them.
 //
 //   plain      float64, term at a time in windows of documents: every formula, every weight
-//   windows    float32 screen lists, term at a time in windows; the compare with the threshold clears the
-//   sums integers   upper bounds of the sums in 16 bits, where very frequent terms are a byte a document
+//   windows    float32 screen lists, term at a time in windows; one pass compares and clears the sums
+//   integers   upper bounds of the sums in 16 bits, where very frequent terms are a byte a document
 //   blocks     bounds of blocks of 32 documents from byte maxima (rare terms scattered exactly); those that
 //              can reach the threshold are scored in order of their bound
 //   lists      each term's impacts by a vector compare; what can still reach the threshold is looked up in
