@@ -21,7 +21,7 @@ constexpr double kDocumentLargeK = 0.0001;
 
 // Integers: a very frequent term is a byte a document, a posting of the others costs what it does in windows.
 // Their slack lets more documents through, a part of k that costs look-ups in each term.
-constexpr double kLevel = 0.00003;
+constexpr double kLevel = 0.00002;
 constexpr double kIntegerDocument = 0.00002;
 // A posting of a rare term beyond what it costs in windows: too few stand together to be made integers at
 // once.

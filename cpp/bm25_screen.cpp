@@ -72,7 +72,8 @@ void finish_screen(TermScreen& screen, std::size_t n_docs) {
     // A block of a rarer term holds so few of its postings that scattering them costs less than its maxima.
     if (screen.docs.size() >= 64 && screen.docs.size() * 4 * TermScreen::kBlock >= n_docs)
         find_blocks(screen, n_docs);
-    if (screen.docs.size() >= 64 && screen.docs.size() * 8 > n_docs) {
+    // A byte a document costs less to read and add than a posting for each sixteenth document.
+    if (screen.docs.size() >= 64 && screen.docs.size() * 16 > n_docs) {
         screen.levels.assign(padded_blocks(n_docs) * TermScreen::kBlock, 0);
         for (std::size_t i = 0; i < screen.docs.size(); ++i)
             screen.levels[screen.docs[i]] = level_of(screen.impacts[i], screen.greatest);

@@ -3,12 +3,12 @@
 //     a document's score = sum over the query's terms of W * g, W = query weight * idf,
 //                        + a constant that is the same for every document (bm25.hpp), up to rounding;
 // its greatest and least, its 10th, 100th and 1000th best; for frequent terms the greatest of each block of
-// 32 documents as a byte rounded up, and where each block's postings start; for terms of more than an eighth
-// of all documents also such a byte for each document, for those of more than a quarter a row with one g a
-// document. Deleted documents have g = 0 and never come up.
+// 32 documents as a byte rounded up, and where each block's postings start; for terms of more than a
+// sixteenth of all documents also such a byte for each document and its frequency, for those of more than a
+// quarter a row with one g a document. Deleted documents have g = 0 and never come up.
 //
-// Built on first use in one pass; 4 bytes a posting, a row 5 bytes a document. Nothing of it lies on disk:
-// it follows k1, b, delta, avgdl and the deletions.
+// Built on first use in one pass; 4 bytes a posting, and for a frequent term 2 or 6 bytes a document. Nothing
+// of it lies on disk: it follows k1, b, delta, avgdl and the deletions.
 //
 // Why a screen is right. g is the float64 impact rounded to nearest, so within 2^-24 of it, relatively; a
 // path adds w * g in float32, w = W / sum of (W * max g) rounded, any order. All of it is positive, so a sum
