@@ -182,7 +182,7 @@ def test_parts_add_up_to_the_score(
 def crowded() -> _core.Bm25Scorer:
     """Two frequent words whose best documents stand together."""
     rng = np.random.default_rng(5)
-    words = rng.integers(1000, 20_000, size=(300_000, 14)).astype(np.uint32)
+    words = rng.integers(1000, 20_000, size=(400_000, 14)).astype(np.uint32)
     for word in (0, 1):
         words[rng.random(len(words)) < 0.2, word] = word
     words[5000:6000, :7], words[5000:6000, 7:] = 0, 1
