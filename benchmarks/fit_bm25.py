@@ -19,7 +19,7 @@ from bm25_engines import K1, B
 from bm25_inputs import Corpus, prose, queries, short_documents
 from gnomon import _core
 
-PATHS = ("plain", "windows", "essential", "blocks", "")
+PATHS = ("plain", "windows", "integers", "essential", "blocks", "lists", "")
 
 
 def fit(label: str, corpus: Corpus, n_queries: int, rounds: int) -> None:

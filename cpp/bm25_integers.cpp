@@ -22,11 +22,6 @@ constexpr float kScale = 60000.0F;
 constexpr std::size_t kStride = 4096;  // documents between two looks at the threshold
 constexpr std::size_t kAtOnce = 64;
 
-struct Row {
-    const TermScreen* screen;
-    std::uint16_t weight;
-};
-
 struct List {
     const TermScreen* screen;
     float weight;
@@ -93,14 +88,16 @@ bool integers_suffice(const Screened& screened, const Candidates& candidates) {
 
 void integers_path(const Run& run, const Screened& screened, std::size_t segment, const Filter& filter,
                    std::size_t first, std::size_t last, Candidates& candidates) {
-    std::vector<Row> rows;
+    std::vector<const std::uint8_t*> rows;
+    std::vector<std::uint16_t> weights;
     std::vector<List> lists;
     for (const Screened::Term& term : screened.terms) {
         const TermScreen* const screen = (*term.screens)[segment].get();
         if (screen == nullptr || screen->greatest == 0.0F) continue;
         if (!screen->levels.empty()) {
             const float weight = term.weight * screen->greatest * (kScale * 256.0F / 255.0F);
-            rows.push_back({screen, static_cast<std::uint16_t>(weight + 1.0F)});
+            rows.push_back(screen->levels.data() + first);
+            weights.push_back(static_cast<std::uint16_t>(weight + 1.0F));
             continue;
         }
         const auto at = first == 0 ? screen->docs.begin()
@@ -118,9 +115,11 @@ void integers_path(const Run& run, const Screened& screened, std::size_t segment
     for (std::size_t base = first; base < last; base += kScreenWindow) {
         const std::size_t end = std::min(base + kScreenWindow, last);
         const std::size_t padded = (end - base + 63) / 64 * 64;
-        for (std::size_t r = 0; r < rows.size(); ++r)
-            run.kernels.bm25_bound(rows[r].screen->levels.data() + base, padded, rows[r].weight, r > 0, sums);
-        if (rows.empty()) std::fill_n(sums, padded, std::uint16_t{0});
+        if (rows.empty())
+            std::fill_n(sums, padded, std::uint16_t{0});
+        else
+            run.kernels.bm25_levels(rows.data(), weights.data(), rows.size(), padded, sums);
+        for (const std::uint8_t*& row : rows) row += padded;
         for (List& list : lists) add_list(list, end, sums - base);
         for (std::size_t part = 0; part < padded; part += kStride) {
             const float least = std::max(std::ceil(candidates.threshold()), untouched + 1.0F);

@@ -1,12 +1,12 @@
 // Inside of bm25_search: a query made ready, the candidates of a screen, and the paths that fill them.
 //
 //   plain      float64, term at a time in windows of documents: every formula, every weight
-//   windows    float32 screen lists, term at a time in windows; the SIMD compare with the threshold and the
-//              clearing of the accumulators are one pass
-//   integers   upper bounds of the documents' sums in 16 bits, where very frequent terms are a byte a
-//   document blocks     bounds of blocks of 32 documents from byte maxima (rare terms scattered exactly);
-//   blocks that
+//   windows    float32 screen lists, term at a time in windows; one pass compares and clears the sums
+//   integers   upper bounds of the sums in 16 bits, where very frequent terms are a byte a document
+//   blocks     bounds of blocks of 32 documents from byte maxima (rare terms scattered exactly); those that
 //              can reach the threshold are scored in order of their bound
+//   lists      each term's impacts by a vector compare; what can still reach the threshold is looked up in
+//              the other lists
 //   essential  as windows, but only the terms that can lift a document over the threshold are added up, the
 //              others looked up for documents that need them
 //   direct     a few allowed documents: each is scored
@@ -207,6 +207,9 @@ void integers_path(const Run& run, const Screened& screened, std::size_t segment
                    std::size_t first, std::size_t last, Candidates& candidates);
 // Whether documents that were not picked are surely not among the best k.
 bool integers_suffice(const Screened& screened, const Candidates& candidates);
+
+void lists_path(const Run& run, const Screened& screened, std::size_t segment, const Filter& filter,
+                Candidates& candidates);
 
 void essential_path(const Run& run, const Screened& screened, std::size_t segment, const Filter& filter,
                     Candidates& candidates);

@@ -21,8 +21,11 @@ constexpr double kDocumentLargeK = 0.0001;
 
 // Integers: a very frequent term is a byte a document, a posting of the others costs what it does in windows.
 // Their slack lets more documents through, a part of k that costs look-ups in each term.
-constexpr double kLevel = 0.00004;
+constexpr double kLevel = 0.00002;
 constexpr double kIntegerDocument = 0.00002;
+// A posting of a rare term beyond what it costs in windows: too few stand together to be made integers at
+// once.
+constexpr double kIntegerRare = 0.0003;
 constexpr double kIntegerSettle = 0.005;
 
 // The plain path beyond the windows: divisions in float64, and accumulators of twice the size.
@@ -48,6 +51,16 @@ constexpr double kInVain = 3.0;
 constexpr double kInVainLargeK = 10.0;
 constexpr std::size_t kBlocksTermsMost = 12;
 
+// Lists: a posting of a vector compare; one that comes through it costs its place in the block maxima of each
+// further term, and look-ups in some. The threshold rises on the way, so fewer come through than the one at
+// the start suggests.
+constexpr double kListsLeast = 1.0;
+constexpr double kListsPosting = 0.0001;
+constexpr double kListsThrough = 0.012;
+constexpr double kListsThroughTerm = 0.006;
+// With a large k the threshold hardly rises.
+constexpr double kListsLargeK = 3.0;
+
 // A few allowed documents: a look-up costs as much as so many postings in a row.
 constexpr std::size_t kLookUp = 32;
 // Essential terms: here too, but the postings lie near those that are added up.
@@ -71,6 +84,9 @@ Costs costs_of(const Bm25Scorer& scorer, const Screened& screened, std::size_t s
 // How many candidate blocks of a segment may be scored before `otherwise` is cheaper; 0: do not even bound
 // the blocks.
 std::size_t worth_in_blocks(const Screened& screened, double otherwise, double bounding, std::size_t k);
+
+// By lists, from this threshold on; any more than `most` need not be exact.
+double lists_cost(const Screened& screened, std::size_t segment, float threshold, std::size_t k, double most);
 
 // Over all segments, against windows.
 bool integers_pay(const Bm25Scorer& scorer, const Screened& screened, std::size_t k);

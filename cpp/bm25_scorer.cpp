@@ -282,6 +282,13 @@ std::shared_ptr<const TermScreen> Bm25Scorer::make_screen(const Bm25Term& term, 
         screen->docs = screen->merged;
     }
     finish_screen(*screen, view.segment->n_docs());
+    if (model_.formula != Formula::kBm25f && !screen->levels.empty()) {
+        const Postings& list = term.postings[segment];
+        if (list.wide.empty()) {
+            screen->tfs.assign(view.segment->n_docs(), 0);
+            for (std::size_t i = 0; i < list.docs.size(); ++i) screen->tfs[list.docs[i]] = list.tfs[i];
+        }
+    }
     return screen;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <tuple>
 
 namespace gnomon {
 namespace {
@@ -24,6 +25,14 @@ void find_best(TermScreen& screen) {
     std::sort(best.begin(), best.end(), std::greater<float>());
     for (std::size_t i = 0; i < TermScreen::kRanks.size(); ++i)
         screen.best[i] = best.size() < TermScreen::kRanks[i] ? 0.0F : best[TermScreen::kRanks[i] - 1];
+}
+
+void count_above(TermScreen& screen) {
+    constexpr std::size_t kClasses = std::tuple_size_v<decltype(screen.above)>;
+    const float factor = static_cast<float>(kClasses) / screen.greatest;
+    for (const float impact : screen.impacts)
+        if (impact > 0.0F) ++screen.above[std::min(static_cast<std::size_t>(impact * factor), kClasses - 1)];
+    for (std::size_t c = kClasses - 1; c-- > 0;) screen.above[c] += screen.above[c + 1];
 }
 
 // A byte b stands for b / 255 * greatest, at least the impact: 1.0001 pays for the rounding on the way.
@@ -59,10 +68,12 @@ void finish_screen(TermScreen& screen, std::size_t n_docs) {
     }
     if (!screen.usable || screen.greatest == 0.0F) return;
     find_best(screen);
+    count_above(screen);
     // A block of a rarer term holds so few of its postings that scattering them costs less than its maxima.
     if (screen.docs.size() >= 64 && screen.docs.size() * 4 * TermScreen::kBlock >= n_docs)
         find_blocks(screen, n_docs);
-    if (screen.docs.size() >= 64 && screen.docs.size() * 8 > n_docs) {
+    // A byte a document costs less to read and add than a posting for each sixteenth document.
+    if (screen.docs.size() >= 64 && screen.docs.size() * 16 > n_docs) {
         screen.levels.assign(padded_blocks(n_docs) * TermScreen::kBlock, 0);
         for (std::size_t i = 0; i < screen.docs.size(); ++i)
             screen.levels[screen.docs[i]] = level_of(screen.impacts[i], screen.greatest);

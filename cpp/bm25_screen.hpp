@@ -3,12 +3,12 @@
 //     a document's score = sum over the query's terms of W * g, W = query weight * idf,
 //                        + a constant that is the same for every document (bm25.hpp), up to rounding;
 // its greatest and least, its 10th, 100th and 1000th best; for frequent terms the greatest of each block of
-// 32 documents as a byte rounded up, and where each block's postings start; for terms of more than an eighth
-// of all documents also such a byte for each document, for those of more than a quarter a row with one g a
-// document. Deleted documents have g = 0 and never come up.
+// 32 documents as a byte rounded up, and where each block's postings start; for terms of more than a
+// sixteenth of all documents also such a byte for each document and its frequency, for those of more than a
+// quarter a row with one g a document. Deleted documents have g = 0 and never come up.
 //
-// Built on first use in one pass; 4 bytes a posting, a row 5 bytes a document. Nothing of it lies on disk:
-// it follows k1, b, delta, avgdl and the deletions.
+// Built on first use in one pass; 4 bytes a posting, and for a frequent term 2 or 6 bytes a document. Nothing
+// of it lies on disk: it follows k1, b, delta, avgdl and the deletions.
 //
 // Why a screen is right. g is the float64 impact rounded to nearest, so within 2^-24 of it, relatively; a
 // path adds w * g in float32, w = W / sum of (W * max g) rounded, any order. All of it is positive, so a sum
@@ -34,17 +34,20 @@ struct TermScreen {
     std::vector<std::uint32_t> merged;    // the union of the fields' documents, when there are several
     std::vector<float> impacts;           // as many as docs
     float greatest = 0.0F;
-    float least = 0.0F;                 // of live documents; 0 when there is none
-    std::array<float, 3> best{};        // at kRanks, 0 where there are fewer postings
+    float least = 0.0F;           // of live documents; 0 when there is none
+    std::array<float, 3> best{};  // at kRanks, 0 where there are fewer postings
+    // above[c]: how many live postings have an impact of at least c / 16 of the greatest.
+    std::array<std::uint32_t, 16> above{};
     std::vector<std::uint8_t> maxima;   // by block, of 255 * g / greatest rounded up; padded to 64
     std::vector<std::uint32_t> starts;  // by padded block, and one more; empty unless frequent
     std::vector<float> row;             // by document, padded to 64; empty unless very frequent
     std::vector<std::uint8_t> levels;   // by document, padded, as maxima; empty unless very frequent
-    bool usable = false;                // every live impact lies in [1e-30, 1e30]
+    std::vector<std::uint8_t> tfs;  // frequencies by document where there are levels; empty when one > 255
+    bool usable = false;            // every live impact lies in [1e-30, 1e30]
 
     std::size_t bytes() const {
         return sizeof *this + merged.size() * 4 + impacts.size() * 4 + maxima.size() + starts.size() * 4 +
-               row.size() * 4 + levels.size();
+               row.size() * 4 + levels.size() + tfs.size();
     }
 };
 

@@ -11,8 +11,8 @@
 namespace gnomon {
 namespace {
 
-constexpr const char* kPathNames[] = {"auto",      "plain",  "windows", "blocks",
-                                      "essential", "direct", "integers"};
+constexpr const char* kPathNames[] = {"auto",      "plain",  "windows",  "blocks",
+                                      "essential", "direct", "integers", "lists"};
 
 Filter filter_of(const Bm25Scorer& scorer, const Allowed& allowed, std::size_t segment) {
     return {scorer.snapshot().segments()[segment].dead.get(),
@@ -91,8 +91,9 @@ constexpr std::size_t kShare = 8 * kPlainWindow;  // what a thread takes at once
 Path path_named(std::string_view name) {
     for (std::size_t i = 0; i < std::size(kPathNames); ++i)
         if (name == kPathNames[i]) return static_cast<Path>(i);
-    throw InvalidInput("path must be auto, plain, windows, blocks, essential, direct or integers, got '" +
-                       std::string(name) + "'");
+    throw InvalidInput(
+        "path must be auto, plain, windows, blocks, essential, direct, integers or lists, got '" +
+        std::string(name) + "'");
 }
 
 const char* path_name(Path path) { return kPathNames[static_cast<std::size_t>(path)]; }
@@ -166,6 +167,11 @@ bool each_segment(const Run& run, const Screened& screened, const Allowed& allow
         const Filter filter = filter_of(run.scorer, allowed, segment);
         const plan::Costs costs = plan::costs_of(run.scorer, screened, segment, k);
         const double otherwise = integers ? std::min(costs.windows, costs.integers) : costs.windows;
+        if (plan::lists_cost(screened, segment, all.threshold(), k, otherwise) < otherwise) {
+            lists_path(run, screened, segment, filter, all);
+            path = Path::kLists;
+            continue;
+        }
         const std::size_t worth = plan::worth_in_blocks(screened, otherwise, costs.bounding, k);
         if (worth != 0 && blocks_path(run, screened, segment, filter, all, worth)) {
             path = Path::kBlocks;
@@ -190,12 +196,14 @@ bool find_candidates(const Run& run, const Screened& screened, const Allowed& al
     const float start = free ? screened.start(k) : 0.0F;
     Candidates& candidates = run.scratch.candidates;
     candidates.reset(screened.cut(), k, screened.cut().of(start));
-    if (path == Path::kBlocks || path == Path::kEssential) {
+    if (path == Path::kBlocks || path == Path::kEssential || path == Path::kLists) {
         const std::size_t n_segments = run.scorer.snapshot().segments().size();
         for (std::size_t segment = 0; segment < n_segments && !candidates.overflown(); ++segment) {
             const Filter filter = filter_of(run.scorer, allowed, segment);
             if (path == Path::kBlocks)
                 blocks_path(run, screened, segment, filter, candidates);
+            else if (path == Path::kLists)
+                lists_path(run, screened, segment, filter, candidates);
             else
                 essential_path(run, screened, segment, filter, candidates);
         }

@@ -22,7 +22,7 @@ using Bm25Query = std::vector<QueryTerm>;
 // Documents that may be answered, by segment; null: all of that segment. An empty vector: all.
 using Allowed = std::vector<std::shared_ptr<const DocSet>>;
 
-enum class Path : std::uint8_t { kAuto, kPlain, kWindows, kBlocks, kEssential, kDirect, kIntegers };
+enum class Path : std::uint8_t { kAuto, kPlain, kWindows, kBlocks, kEssential, kDirect, kIntegers, kLists };
 
 // Throws InvalidInput.
 Path path_named(std::string_view name);

@@ -67,6 +67,10 @@ void find_frequencies(const Run& run, const Screened* screened, std::size_t segm
         const auto found = [&](std::size_t i, std::size_t at) { out[i] = static_cast<double>(list.tf(at)); };
         const TermScreen* screen =
             screened == nullptr ? nullptr : (*screened->terms[t].screens)[segment].get();
+        if (screen != nullptr && !screen->tfs.empty()) {
+            for (std::size_t i = 0; i < docs.size(); ++i) out[i] = static_cast<double>(screen->tfs[docs[i]]);
+            continue;
+        }
         // Frequent terms know where the postings of a block of documents start.
         if (screen != nullptr && !screen->starts.empty() && list.wide.empty() &&
             docs.size() * kStepsPerLookUp < list.docs.size())

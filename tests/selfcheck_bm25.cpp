@@ -83,7 +83,7 @@ bool finds_frequencies(const Kernels& kernels, Random& random) {
 void check_screens(const Kernels& kernels, Check& check) {
     const Kernels& scalar = kernels_named("scalar");
     Random random;
-    bool row = true, pick = true, bound = true, blocks = true, settles = true;
+    bool row = true, pick = true, above = true, levels = true, bound = true, blocks = true, settles = true;
     for (std::size_t n = 64; n <= 448; n += 64) {
         std::vector<float> rows(n), sums(n), other(n), got_sums(n), want_sums(n);
         std::vector<std::uint8_t> maxima(n);
@@ -114,6 +114,28 @@ void check_screens(const Kernels& kernels, Check& check) {
                               want_sums.begin()) &&
                    a == std::vector<float>(n, 0.0F);
         }
+        for (const float least : {0.001F, 1.0F, rows[n / 2] + 0.001F, 1e9F}) {
+            for (std::size_t left = 0; left < 3; ++left) {  // and what is no whole vector
+                const std::size_t m = n - left * 13;
+                const std::size_t count = kernels.bm25_above(rows.data(), m, least, got.data());
+                above =
+                    above && count == scalar.bm25_above(rows.data(), m, least, want.data()) &&
+                    std::equal(got.begin(), got.begin() + static_cast<std::ptrdiff_t>(count), want.begin());
+            }
+        }
+        for (const std::size_t n_rows : {std::size_t{1}, std::size_t{3}, std::size_t{9}, std::size_t{20}}) {
+            std::vector<std::vector<std::uint8_t>> bytes(n_rows, maxima);
+            std::vector<const std::uint8_t*> places;
+            std::vector<std::uint16_t> weights;
+            for (std::vector<std::uint8_t>& one : bytes) {
+                for (std::uint8_t& byte : one) byte = static_cast<std::uint8_t>(random.below(256));
+                places.push_back(one.data());
+                weights.push_back(static_cast<std::uint16_t>(random.below(60236)));
+                scalar.bm25_bound(one.data(), n, weights.back(), places.size() > 1, want_bounds.data());
+            }
+            kernels.bm25_levels(places.data(), weights.data(), n_rows, n, bounds.data());
+            levels = levels && bounds == want_bounds;
+        }
         for (const std::uint16_t weight : {std::uint16_t{0}, std::uint16_t{777}, std::uint16_t{60235}}) {
             for (const bool add : {false, true}) {
                 kernels.bm25_bound(maxima.data(), n, weight, add, bounds.data());
@@ -134,6 +156,8 @@ void check_screens(const Kernels& kernels, Check& check) {
     check(std::string(kernels.level) + ": bm25_pick", pick);
     check(std::string(kernels.level) + ": bm25_bound", bound);
     check(std::string(kernels.level) + ": bm25_blocks", blocks);
+    check(std::string(kernels.level) + ": bm25_above", above);
+    check(std::string(kernels.level) + ": bm25_levels", levels);
 }
 
 using Documents = std::vector<std::vector<std::uint32_t>>;

@@ -239,3 +239,25 @@ def test_ten_thousand_terms_and_more_than_n() -> None:
     many = index.search(tokens, k=10**30)
     assert many.ids.tolist() == once.ids.tolist()
     assert many.scores.tolist() == once.scores.tolist()
+
+
+def test_documents_that_are_a_mapping_are_not_its_keys() -> None:
+    with pytest.raises(TypeError, match="documents is a mapping; pass its values"):
+        gnomon.BM25Index.build({"doc-1": "red apple", "doc-2": "pie"})
+
+
+def test_a_formula_is_a_name() -> None:
+    index = gnomon.BM25Index.build(["red apple"])
+    with pytest.raises(TypeError, match="formula must be a name, got a int"):
+        index.search("red", formula=5)
+    with pytest.raises(TypeError, match="formula must be a name, got a list"):
+        gnomon.BM25Index.build(["red apple"], formula=["default"])
+
+
+def test_an_index_of_nothing_answers_a_text_with_nothing() -> None:
+    """An empty corpus is no mistake, though nothing says yet whether tokens are texts."""
+    index = gnomon.BM25Index.build([])
+    assert index.search("red").ids.tolist() == []
+    assert index.scores("red").tolist() == []
+    index.add(["red apple"])
+    assert index.search("red").ids.tolist() == [0]

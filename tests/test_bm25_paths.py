@@ -23,7 +23,7 @@ from gnomon.reference import bm25_formulas as reference
 from hypothesis import given
 from hypothesis import strategies as st
 
-PATHS = ("plain", "windows", "integers", "blocks", "essential", "direct", "auto")
+PATHS = ("plain", "windows", "integers", "blocks", "lists", "essential", "direct", "auto")
 WORDS = [f"w{i}" for i in range(40)]
 Hits = list[tuple[int, float]]
 
@@ -179,6 +179,18 @@ def test_parts_add_up_to_the_score(
             assert total == score
 
 
+def crowded() -> _core.Bm25Scorer:
+    """Two frequent words whose best documents stand together."""
+    rng = np.random.default_rng(5)
+    words = rng.integers(1000, 20_000, size=(400_000, 14)).astype(np.uint32)
+    for word in (0, 1):
+        words[rng.random(len(words)) < 0.2, word] = word
+    words[5000:6000, :7], words[5000:6000, 7:] = 0, 1
+    builder = _core.Bm25Builder(with_vocabulary=False)
+    builder.add_ids(words.ravel(), np.arange(0, words.size + 1, 14, dtype=np.int64))
+    return _core.Bm25Scorer(_core.Bm25Snapshot([(builder.finish(), None)]), k1=2.0)
+
+
 def test_paths_are_taken() -> None:
     """The switch forces a path, and the planner uses each of them somewhere."""
     rng = np.random.default_rng(5)
@@ -186,12 +198,13 @@ def test_paths_are_taken() -> None:
     builder = _core.Bm25Builder(with_vocabulary=False)
     builder.add_ids(ids, np.arange(0, 1_200_001, 4, dtype=np.int64))
     scorer = _core.Bm25Scorer(_core.Bm25Snapshot([(builder.finish(), None)]))
-    for path in ("plain", "windows", "integers", "blocks", "essential", "direct"):
+    for path in ("plain", "windows", "integers", "blocks", "lists", "essential", "direct"):
         assert scorer.plan([0, 5], 10, path=path) == path
     few = [words_of(np.arange(300_000) == 7)]
     many = list(range(100, 130))
     assert scorer.plan([0, 1, 2], 10) == "integers"
-    assert scorer.plan([1, 2, 3, 4, 2000], 10, [1.0, 1.0, 1.0, 1.0, 10.0]) == "blocks"
+    assert scorer.plan([1, 2, 3, 4, 2000], 10, [1.0, 1.0, 1.0, 1.0, 10.0]) == "lists"
+    assert crowded().plan([0, 1], 10) == "blocks"
     assert scorer.plan(many, 100) == "essential"
     assert scorer.plan(many, 1000) == "windows"
     assert scorer.plan([0, 1], 10, None, few) == "direct"

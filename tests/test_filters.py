@@ -16,6 +16,7 @@ import pytest
 from gnomon import _core, column_words
 from gnomon.columns import ColumnBlock, ColumnWriter
 from gnomon.filters import Filter, allowed, field
+from gnomon.predicates import test_column as column_test
 from gnomon.reference import filters as reference
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -267,6 +268,26 @@ def test_a_scope_hides_what_has_none() -> None:
         (~Filter.scope(["a"]), [1, 2, 3]),
     ]:
         assert members(allowed(expression, view), view) == [right]
+
+
+def test_a_column_answers_again_what_it_was_asked() -> None:
+    """What is kept is told apart by value and type, and is no caller's to change."""
+    block = ColumnBlock.of({"n": [0, 1, None, 2], "tags": [["a", "b"], "b", None, "c"]}, 4)
+    n, tags = block.columns["n"], block.columns["tags"]
+    for _ in range(2):
+        words = column_test(n, "$eq", 1, "n")
+        assert column_words.members(words, 4).tolist() == [1]
+        words[:] = 0
+        assert column_words.members(column_test(n, "$eq", 1.0, "n"), 4).tolist() == [1]
+        with pytest.raises(TypeError, match="holds integer values, got True"):
+            column_test(n, "$eq", True, "n")
+        assert column_words.members(column_test(tags, "$eq", "b", "tags"), 4).tolist() == [0, 1]
+        with pytest.raises(TypeError, match="holds keywords"):
+            column_test(tags, "$eq", ("b",), "tags")
+        assert column_words.members(column_test(tags, "$ne", "b", "tags"), 4).tolist() == [2, 3]
+    for i in range(100):
+        assert not column_test(tags, "$eq", f"unknown {i}", "tags").any()
+    assert len(tags.tested) <= 16
 
 
 def test_masks_count_live_documents() -> None:

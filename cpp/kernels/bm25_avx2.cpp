@@ -137,6 +137,43 @@ void bm25_bound(const std::uint8_t* maxima, std::size_t n, std::uint16_t weight,
     }
 }
 
+// Up to eight rows in one pass: more streams than that are not read ahead. The bytes of even and of odd
+// places stand in words of their own, each in its upper half: a shift and a mask instead of two widenings.
+void bm25_levels(const std::uint8_t* const* rows, const std::uint16_t* weights, std::size_t n_rows,
+                 std::size_t n, std::uint16_t* sums) noexcept {
+    constexpr std::size_t kAtOnce = 8;
+    for (std::size_t first = 0; first < n_rows; first += kAtOnce) {
+        const std::size_t count = n_rows - first < kAtOnce ? n_rows - first : kAtOnce;
+        __m256i factors[kAtOnce];
+        for (std::size_t r = 0; r < count; ++r)
+            factors[r] = _mm256_set1_epi16(static_cast<short>(weights[first + r]));
+        const __m256i upper = _mm256_set1_epi16(static_cast<short>(0xFF00));
+        const __m256i ones = _mm256_set1_epi16(static_cast<short>(count));
+        for (std::size_t i = 0; i < n; i += 32) {
+            __m256i even = ones;
+            __m256i odd = ones;
+            for (std::size_t r = 0; r < count; ++r) {
+                const __m256i bytes =
+                    _mm256_loadu_si256(reinterpret_cast<const __m256i*>(rows[first + r] + i));
+                even = _mm256_add_epi16(even, _mm256_mulhi_epu16(_mm256_slli_epi16(bytes, 8), factors[r]));
+                odd = _mm256_add_epi16(odd, _mm256_mulhi_epu16(_mm256_and_si256(bytes, upper), factors[r]));
+            }
+            const __m256i low = _mm256_unpacklo_epi16(even, odd);
+            const __m256i high = _mm256_unpackhi_epi16(even, odd);
+            __m256i front = _mm256_permute2x128_si256(low, high, 0x20);
+            __m256i back = _mm256_permute2x128_si256(low, high, 0x31);
+            if (first > 0) {
+                front =
+                    _mm256_add_epi16(front, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(sums + i)));
+                back = _mm256_add_epi16(back,
+                                        _mm256_loadu_si256(reinterpret_cast<const __m256i*>(sums + i + 16)));
+            }
+            _mm256_storeu_si256(reinterpret_cast<__m256i*>(sums + i), front);
+            _mm256_storeu_si256(reinterpret_cast<__m256i*>(sums + i + 16), back);
+        }
+    }
+}
+
 std::size_t bm25_blocks(const std::uint16_t* bounds, std::size_t n, std::uint16_t threshold,
                         std::uint32_t* out) noexcept {
     const __m256i limit = _mm256_set1_epi16(static_cast<short>(threshold));
@@ -152,6 +189,22 @@ std::size_t bm25_blocks(const std::uint16_t* bounds, std::size_t n, std::uint16_
         }
     }
     return count;
+}
+
+std::size_t bm25_above(const float* impacts, std::size_t n, float least, std::uint32_t* out) noexcept {
+    const __m256 limit = _mm256_set1_ps(least);
+    std::size_t count = 0;
+    std::size_t i = 0;
+    for (; i + 32 <= n; i += 32) {
+        unsigned mask = 0;
+        for (unsigned part = 0; part < 32; part += 8)
+            mask |= static_cast<unsigned>(_mm256_movemask_ps(
+                        _mm256_cmp_ps(_mm256_loadu_ps(impacts + i + part), limit, _CMP_GE_OQ)))
+                    << part;
+        for (; mask != 0; mask &= mask - 1)
+            out[count++] = static_cast<std::uint32_t>(i) + static_cast<std::uint32_t>(__builtin_ctz(mask));
+    }
+    return above_each(impacts, i, n, least, out, count);
 }
 
 }  // namespace gnomon::avx2

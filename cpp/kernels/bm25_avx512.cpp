@@ -124,17 +124,69 @@ void bm25_bound(const std::uint8_t* maxima, std::size_t n, std::uint16_t weight,
     }
 }
 
+// Up to eight rows in one pass: more streams than that are not read ahead. The bytes of even and of odd
+// places stand in words of their own, each in its upper half: a shift and a mask instead of two widenings.
+void bm25_levels(const std::uint8_t* const* rows, const std::uint16_t* weights, std::size_t n_rows,
+                 std::size_t n, std::uint16_t* sums) noexcept {
+    constexpr std::size_t kAtOnce = 8;
+    for (std::size_t first = 0; first < n_rows; first += kAtOnce) {
+        const std::size_t count = n_rows - first < kAtOnce ? n_rows - first : kAtOnce;
+        __m512i factors[kAtOnce];
+        for (std::size_t r = 0; r < count; ++r)
+            factors[r] = _mm512_set1_epi16(static_cast<short>(weights[first + r]));
+        const __m512i upper = _mm512_set1_epi16(static_cast<short>(0xFF00));
+        const __m512i ones = _mm512_set1_epi16(static_cast<short>(count));
+        for (std::size_t i = 0; i < n; i += 64) {
+            __m512i even = ones;
+            __m512i odd = ones;
+            for (std::size_t r = 0; r < count; ++r) {
+                const __m512i bytes = _mm512_loadu_epi8(rows[first + r] + i);
+                even = _mm512_add_epi16(even, _mm512_mulhi_epu16(_mm512_slli_epi16(bytes, 8), factors[r]));
+                odd = _mm512_add_epi16(odd, _mm512_mulhi_epu16(_mm512_and_si512(bytes, upper), factors[r]));
+            }
+            const __m512i low = _mm512_unpacklo_epi16(even, odd);
+            const __m512i high = _mm512_unpackhi_epi16(even, odd);
+            __m512i front = _mm512_permutex2var_epi64(low, _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11), high);
+            __m512i back =
+                _mm512_permutex2var_epi64(low, _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15), high);
+            if (first > 0) {
+                front = _mm512_add_epi16(front, _mm512_loadu_epi16(sums + i));
+                back = _mm512_add_epi16(back, _mm512_loadu_epi16(sums + i + 32));
+            }
+            _mm512_storeu_epi16(sums + i, front);
+            _mm512_storeu_epi16(sums + i + 32, back);
+        }
+    }
+}
+
 std::size_t bm25_blocks(const std::uint16_t* bounds, std::size_t n, std::uint16_t threshold,
                         std::uint32_t* out) noexcept {
     const __m512i limit = _mm512_set1_epi16(static_cast<short>(threshold));
     std::size_t count = 0;
-    for (std::size_t i = 0; i < n; i += 32) {
-        __mmask32 mask = _mm512_cmpge_epu16_mask(_mm512_loadu_epi16(bounds + i), limit);
+    for (std::size_t i = 0; i < n; i += 64) {  // n is a multiple of 64
+        const __mmask32 low = _mm512_cmpge_epu16_mask(_mm512_loadu_epi16(bounds + i), limit);
+        const __mmask32 high = _mm512_cmpge_epu16_mask(_mm512_loadu_epi16(bounds + i + 32), limit);
+        std::uint64_t mask = static_cast<std::uint64_t>(high) << 32 | static_cast<std::uint64_t>(low);
         for (; mask != 0; mask &= mask - 1)
-            out[count++] = static_cast<std::uint32_t>(i) +
-                           static_cast<std::uint32_t>(__builtin_ctz(static_cast<unsigned>(mask)));
+            out[count++] = static_cast<std::uint32_t>(i) + static_cast<std::uint32_t>(__builtin_ctzll(mask));
     }
     return count;
+}
+
+std::size_t bm25_above(const float* impacts, std::size_t n, float least, std::uint32_t* out) noexcept {
+    const __m512 limit = _mm512_set1_ps(least);
+    std::size_t count = 0;
+    std::size_t i = 0;
+    for (; i + 64 <= n; i += 64) {
+        std::uint64_t mask = 0;
+        for (unsigned part = 0; part < 64; part += 16)
+            mask |= static_cast<std::uint64_t>(
+                        _mm512_cmp_ps_mask(_mm512_loadu_ps(impacts + i + part), limit, _CMP_GE_OQ))
+                    << part;
+        for (; mask != 0; mask &= mask - 1)
+            out[count++] = static_cast<std::uint32_t>(i) + static_cast<std::uint32_t>(__builtin_ctzll(mask));
+    }
+    return above_each(impacts, i, n, least, out, count);
 }
 
 }  // namespace gnomon::avx512

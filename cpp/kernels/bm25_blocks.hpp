@@ -1,5 +1,5 @@
-// What the levels of bm25_find and bm25_settle share. Everything is static: a kernel file leaves no weak
-// symbol.
+// What the levels of bm25_find, bm25_above and bm25_settle share. Everything is static: a kernel file leaves
+// no weak symbol.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -31,6 +31,16 @@ static inline void find_by_steps(const std::uint32_t* list, const std::uint32_t*
         while (at < last && list[at] < docs[i]) ++at;
         out[i] = at < last && list[at] == docs[i] ? static_cast<double>(tfs[at]) : 0.0;
     }
+}
+
+// bm25_above of the places [first, n), after `count` that were found before.
+static inline std::size_t above_each(const float* impacts, std::size_t first, std::size_t n, float least,
+                                     std::uint32_t* out, std::size_t count) noexcept {
+    for (std::size_t i = first; i < n; ++i) {
+        out[count] = static_cast<std::uint32_t>(i);
+        count += static_cast<std::size_t>(impacts[i] >= least);
+    }
+    return count;
 }
 
 // bm25_settle, which each level's compiler flags turn into its own vectors.

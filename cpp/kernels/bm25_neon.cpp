@@ -125,6 +125,11 @@ void bm25_bound(const std::uint8_t* maxima, std::size_t n, std::uint16_t weight,
     }
 }
 
+void bm25_levels(const std::uint8_t* const* rows, const std::uint16_t* weights, std::size_t n_rows,
+                 std::size_t n, std::uint16_t* sums) noexcept {
+    for (std::size_t r = 0; r < n_rows; ++r) bm25_bound(rows[r], n, weights[r], r > 0, sums);
+}
+
 std::size_t bm25_blocks(const std::uint16_t* bounds, std::size_t n, std::uint16_t threshold,
                         std::uint32_t* out) noexcept {
     const uint16x8_t limit = vdupq_n_u16(threshold);
@@ -139,6 +144,19 @@ std::size_t bm25_blocks(const std::uint16_t* bounds, std::size_t n, std::uint16_
         }
     }
     return count;
+}
+
+std::size_t bm25_above(const float* impacts, std::size_t n, float least, std::uint32_t* out) noexcept {
+    const float32x4_t limit = vdupq_n_f32(least);
+    std::size_t count = 0;
+    std::size_t i = 0;
+    for (; i + 16 <= n; i += 16) {
+        uint32x4_t found = vdupq_n_u32(0);
+        for (std::size_t part = 0; part < 16; part += 4)
+            found = vorrq_u32(found, vcgeq_f32(vld1q_f32(impacts + i + part), limit));
+        if (any(found)) count = above_each(impacts, i, i + 16, least, out, count);
+    }
+    return above_each(impacts, i, n, least, out, count);
 }
 
 }  // namespace gnomon::neon

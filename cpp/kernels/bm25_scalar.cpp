@@ -63,6 +63,11 @@ void bm25_bound(const std::uint8_t* maxima, std::size_t n, std::uint16_t weight,
     }
 }
 
+void bm25_levels(const std::uint8_t* const* rows, const std::uint16_t* weights, std::size_t n_rows,
+                 std::size_t n, std::uint16_t* sums) noexcept {
+    for (std::size_t r = 0; r < n_rows; ++r) bm25_bound(rows[r], n, weights[r], r > 0, sums);
+}
+
 std::size_t bm25_blocks(const std::uint16_t* bounds, std::size_t n, std::uint16_t threshold,
                         std::uint32_t* out) noexcept {
     std::size_t count = 0;
@@ -71,6 +76,10 @@ std::size_t bm25_blocks(const std::uint16_t* bounds, std::size_t n, std::uint16_
         count += static_cast<std::size_t>(bounds[i] >= threshold);
     }
     return count;
+}
+
+std::size_t bm25_above(const float* impacts, std::size_t n, float least, std::uint32_t* out) noexcept {
+    return above_each(impacts, 0, n, least, out, 0);
 }
 
 }  // namespace gnomon::scalar

@@ -41,9 +41,17 @@ using Bm25Settle = void(const double* tfs, const double* norms, std::size_t n, d
 using Bm25Bound = void(const std::uint8_t* maxima, std::size_t n, std::uint16_t weight, bool add,
                        std::uint16_t* bounds) noexcept;
 
+// sums[i] = the sum over r < n_rows of (rows[r][i] * weights[r] >> 8) + 1, modulo 2^16: bm25_bound of each
+// row in one pass. n is a multiple of 64, n_rows at least 1.
+using Bm25Levels = void(const std::uint8_t* const* rows, const std::uint16_t* weights, std::size_t n_rows,
+                        std::size_t n, std::uint16_t* sums) noexcept;
+
 // Writes the places i < n, ascending, where bounds[i] >= threshold; returns how many. n is a multiple of 64.
 using Bm25Blocks = std::size_t(const std::uint16_t* bounds, std::size_t n, std::uint16_t threshold,
                                std::uint32_t* out) noexcept;
+
+// Writes the places i < n, ascending, where impacts[i] >= least; returns how many. least > 0.
+using Bm25Above = std::size_t(const float* impacts, std::size_t n, float least, std::uint32_t* out) noexcept;
 
 // Dense: out[i] = canonical dot of query[0..dim) and row r(i); rows lie `stride` floats apart, and r(i) is
 // ids[i], or i where ids is null.
@@ -152,7 +160,9 @@ struct Kernels {
     Bm25Find* bm25_find;
     Bm25Settle* bm25_settle;
     Bm25Bound* bm25_bound;
+    Bm25Levels* bm25_levels;
     Bm25Blocks* bm25_blocks;
+    Bm25Above* bm25_above;
     DenseDot* dense_dot;
     DenseL2* dense_l2;
     DenseSquare* dense_square;
@@ -178,7 +188,9 @@ Bm25Pick bm25_pick;
 Bm25Find bm25_find;
 Bm25Settle bm25_settle;
 Bm25Bound bm25_bound;
+Bm25Levels bm25_levels;
 Bm25Blocks bm25_blocks;
+Bm25Above bm25_above;
 DenseDot dense_dot;
 DenseL2 dense_l2;
 DenseSquare dense_square;
@@ -204,7 +216,9 @@ Bm25Pick bm25_pick;
 Bm25Find bm25_find;
 Bm25Settle bm25_settle;
 Bm25Bound bm25_bound;
+Bm25Levels bm25_levels;
 Bm25Blocks bm25_blocks;
+Bm25Above bm25_above;
 DenseDot dense_dot;
 DenseL2 dense_l2;
 DenseSquare dense_square;
@@ -230,7 +244,9 @@ Bm25Pick bm25_pick;
 Bm25Find bm25_find;
 Bm25Settle bm25_settle;
 Bm25Bound bm25_bound;
+Bm25Levels bm25_levels;
 Bm25Blocks bm25_blocks;
+Bm25Above bm25_above;
 DenseDot dense_dot;
 DenseL2 dense_l2;
 DenseSquare dense_square;
@@ -249,10 +265,12 @@ MmrStep mmr_step;
 
 // x86-64-v4 with AVX512-VNNI: the screen alone differs, the rest are the functions of avx512.
 namespace avx512vnni {
+using avx512::bm25_above;
 using avx512::bm25_add;
 using avx512::bm25_blocks;
 using avx512::bm25_bound;
 using avx512::bm25_find;
+using avx512::bm25_levels;
 using avx512::bm25_pick;
 using avx512::bm25_row;
 using avx512::bm25_select;
@@ -276,10 +294,12 @@ ScreenPanel dense_screen;
 
 // x86-64-v4 with AVX512-VNNI and AMX-INT8, whose state the operating system has to grant: again the screen.
 namespace avx512amx {
+using avx512::bm25_above;
 using avx512::bm25_add;
 using avx512::bm25_blocks;
 using avx512::bm25_bound;
 using avx512::bm25_find;
+using avx512::bm25_levels;
 using avx512::bm25_pick;
 using avx512::bm25_row;
 using avx512::bm25_select;
@@ -312,7 +332,9 @@ Bm25Pick bm25_pick;
 Bm25Find bm25_find;
 Bm25Settle bm25_settle;
 Bm25Bound bm25_bound;
+Bm25Levels bm25_levels;
 Bm25Blocks bm25_blocks;
+Bm25Above bm25_above;
 DenseDot dense_dot;
 DenseL2 dense_l2;
 DenseSquare dense_square;

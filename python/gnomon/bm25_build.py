@@ -105,6 +105,8 @@ def build(
     chosen = as_analyzer(analyzer)
     if isinstance(documents, (str, bytes)):
         raise TypeError("documents is one text; pass a list of texts or of token lists")
+    if isinstance(documents, Mapping):  # its keys would be the documents
+        raise TypeError("documents is a mapping; pass its values, and its keys as ids")
     arrays = _of_arrays(documents, plan.positions)
     if arrays is not None:
         if plan.fields or plan.store_text:

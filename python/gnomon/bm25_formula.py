@@ -71,7 +71,7 @@ class Formula:
 
         Raises ValueError for a name that is not in :func:`formulas` or a parameter out of range.
         """
-        own = _OWN.get(name, _OTHERS)
+        own = _OWN.get(_named(name), _OTHERS)
         return cls(
             name,
             own[0] if k1 is None else as_number(k1, "k1"),
@@ -90,7 +90,7 @@ class Formula:
         """The same formula but for what is given."""
         changes: dict[str, Any] = {}
         if name is not None:
-            changes["name"] = name
+            changes["name"] = _named(name)
         for key, value in (("k1", k1), ("b", b), ("delta", delta)):
             if value is not None:
                 changes[key] = as_number(value, key)
@@ -171,6 +171,12 @@ class Formula:
         return (
             f"Formula(name={self.name!r}, k1={self.k1!r}, b={self.b!r}, delta={self.delta!r}{rest})"
         )
+
+
+def _named(name: Any) -> str:
+    if not isinstance(name, str):
+        raise TypeError(f"formula must be a name, got a {type(name).__name__}")
+    return name
 
 
 def formulas() -> list[str]:

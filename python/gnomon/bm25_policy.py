@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 # A segment is to hold at least as many times the documents of the next one...
 _FALL = 2
-# ...and this part of its documents at most may be deleted.
-_DEAD_MOST = 0.25
+# ...and this part of its documents at most may be deleted: every search pays for those.
+_DEAD_MOST = 0.08
 
 
 def merges(sizes: Sequence[int], dead: Sequence[int]) -> list[tuple[int, int]]:

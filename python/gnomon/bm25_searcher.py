@@ -129,6 +129,8 @@ class Searcher:
                 raise TypeError(
                     "this index was built from token ids; a query is a list of token ids"
                 )
+            if self._analyze is None and self._any_kind:
+                return Query([], None)  # nothing was ever said, so there is nothing to find
             if self._analyze is None:
                 raise TypeError(
                     "this index was built from tokens, without an analyzer; pass the query as a "

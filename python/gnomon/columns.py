@@ -37,7 +37,7 @@ Words = npt.NDArray[np.uint64]
 class Column:
     """One column of one segment. `kind` says which of the arrays are there (see the module)."""
 
-    __slots__ = ("codes", "kind", "n", "present", "starts", "terms", "values")
+    __slots__ = ("codes", "kind", "n", "present", "starts", "terms", "tested", "values")
 
     def __init__(
         self,
@@ -57,6 +57,7 @@ class Column:
         self.codes = codes
         self.starts = starts
         self.terms = terms
+        self.tested: dict[Any, Words] = {}  # by predicates.py; replaced, never changed
 
     @classmethod
     def of_keywords(cls, cells: Sequence[str | Sequence[str] | None]) -> Column:

@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from .. import _core
 from .. import column_words as words_of
-from ..bm25_explain import _name as part_name
 from ..bm25_highlight import character_spans
+from ..bm25_inside import inside, part_name
 from ..bm25_query import Prefix, Query, Term
 from ..bm25_querying import StateView
 from ..bm25_searcher import explained
@@ -57,8 +57,8 @@ class Slots:
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
         self.index = snapshot.sparse
-        view = self.index._view
-        self.state = view.state
+        self.inside = inside(self.index)
+        self.state = self.inside.state
         self.n = int(self.state.core.n_slots)
         self.n_live = int(self.state.core.n_docs)
         self._kept: dict[tuple[str, str], Mask] = {}
@@ -67,7 +67,7 @@ class Slots:
 
     def plan(self, query: Query) -> _core.QueryNode:
         """The core's tree of a query."""
-        return self.index._planner(self.state).plan(query)
+        return self.inside.plan(query)
 
     def matching(self, query: Query) -> Int64Array:
         """The slots of the passages that match, ascending."""
@@ -100,7 +100,7 @@ class Slots:
         self, node: _core.QueryNode, k: int, allowed: list[Words] | None
     ) -> tuple[Int64Array, npt.NDArray[np.float64]]:
         """Slots and scores of the best k that match."""
-        scorer = self.index._view.searcher.scorer()
+        scorer = self.inside.searcher.scorer()
         return _core.query_search(node, scorer, k, allowed, 1, "")
 
     def total(self, node: _core.QueryNode, allowed: list[Words] | None = None) -> int:
@@ -222,7 +222,7 @@ class Marker:
     def __init__(self, slots: Slots, node: _core.QueryNode) -> None:
         self._slots = slots
         self._node = node
-        fields = slots.index._layout.fields
+        fields = slots.inside.layout.fields
         self._n = max(len(fields), 1)
         # Titles and headings are in no chunk's text as such.
         self._text_fields = [i for i, name in enumerate(fields) if name in ("body", "code")] or [0]
@@ -244,7 +244,7 @@ class Marker:
         )
 
     def _explained(self, slots: Int64Array) -> Any:
-        return self._slots.index._view.searcher.scorer().query_parts(self._node, slots)
+        return self._slots.inside.searcher.scorer().query_parts(self._node, slots)
 
     def marks(self, text: str, code: bool = True) -> list[tuple[int, int]]:
         """Spans of `text`; overlapping and touching ones are one."""
@@ -258,5 +258,5 @@ class Marker:
         core = _core.Bm25Snapshot([(builder.finish(), None)])
         found: set[tuple[int, int]] = set()
         for field in fields:
-            found.update(self._slots.index._ranges(self._node, core, 0, field))
+            found.update(self._slots.inside.ranges(self._node, core, 0, field))
         return character_spans(sorted(found), spans)
