@@ -7,6 +7,7 @@ import json
 import click
 
 from .cli_common import print_table, user_errors, visible
+from .cli_corpus_open import embedder_option, learned_option, open_corpus
 
 _POLICIES = "scripted, greedy, single_shot, fts5, tantivy, ripgrep"
 
@@ -27,6 +28,8 @@ _POLICIES = "scripted, greedy, single_shot, fts5, tantivy, ripgrep"
 @click.option("--calls", default=6, show_default=True, type=click.IntRange(1), help="Of a task.")
 @click.option("--tokens", type=click.IntRange(256), help="Of a task, all answers together.")
 @click.option("--answer-tokens", default=3000, show_default=True, type=click.IntRange(256, 8000))
+@embedder_option
+@learned_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--html", "html_file", metavar="FILE", help="Write a report that loads nothing.")
 def evaluate(
@@ -38,6 +41,8 @@ def evaluate(
     calls: int,
     tokens: int | None,
     answer_tokens: int,
+    embedder: str,
+    learned: str | None,
     as_json: bool,
     html_file: str | None,
 ) -> None:
@@ -47,7 +52,6 @@ def evaluate(
     must_include, answerable, oracle_plan [{tool, args}], question_hard. No language model takes
     part; gnomon.corpus.evaluate takes one as a callable.
     """
-    from .corpus.api import Corpus
     from .corpus.eval_report import COLUMNS, html_report
     from .corpus.evaluate import evaluate as run
     from .corpus.evaluate import hard_tasks, load_tasks
@@ -60,7 +64,7 @@ def evaluate(
         if not asked:
             raise ValueError(f"{tasks}: no task has a question_hard")
         done = run(
-            Corpus.open(index),
+            open_corpus(index, embedder=embedder, learned=learned),
             asked,
             policies or None,
             files=files,

@@ -81,6 +81,10 @@ class LearnedWeights:
         mean = total / len(MODES)
         return {mode: min(max(estimates[mode] / mean, LOWEST), HIGHEST) for mode in MODES}
 
+    def every(self) -> dict[str, dict[str, float]]:
+        """The weights of each type as they are now, and under "" those of all types."""
+        return {kind: self.weights(kind) for kind in (*self._counts, EVERY)}
+
     def table(self) -> list[dict[str, Any]]:
         """What the weights rest on: a row for each type and mode with an outcome."""
         return [

@@ -36,8 +36,8 @@ from .query_ast import (
     Word,
     leaves,
 )
-from .query_fields import ERROR_TYPES, INDEX_FIELDS
-from .query_match import glob, in_range
+from .query_fields import DECLARED, ERROR_TYPES, INDEX_FIELDS
+from .query_match import dated, glob, in_range
 from .slots import Mask, Slots, SlotSet
 
 _FUZZY_MOST = 255
@@ -183,6 +183,8 @@ class Compiler:
                 raise QueryError("bad_filter", f"{node.field} takes no range", "give a name")
             types = ERROR_TYPES if node.field == "error" else None
             return self._named(node.pattern, types)
+        if node.field in DECLARED:
+            return self._declared(node)
         holds: Callable[[str], bool]
         if ranged or (node.field in ("version",) and not node.pattern):
             holds = in_range(node.low, node.high, node.low_open, node.high_open)
@@ -191,6 +193,22 @@ class Compiler:
         if not self.slots.n_live:
             return np.zeros(self.slots.n, dtype=np.bool_)
         return self.slots.where(node.field, node.shown(), holds)
+
+    def _declared(self, node: Meta) -> Mask:
+        """The passages of documents that say so of themselves: dates and tags."""
+        holds: Callable[[str], bool]
+        if node.field == "date":
+            try:
+                holds = dated(node.pattern, node.low, node.high, node.low_open, node.high_open)
+            except ValueError as error:
+                raise QueryError("bad_filter", str(error), "a range is [2023 TO 2024-06]") from None
+        elif node.low is not None or node.high is not None:
+            raise QueryError("bad_filter", f"{node.field} takes no range", "give a name")
+        else:
+            holds = glob(node.pattern, node.field)
+        said = self.slots.declared[node.field]
+        documents = {doc for doc, values in said.items() if any(map(holds, values))}
+        return self.slots.where("doc", f"{node.field} {node.shown()}", documents.__contains__)
 
     def _named(self, name: str, types: Any) -> Mask:
         graph = self.slots.snapshot.graph

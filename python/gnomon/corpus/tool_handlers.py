@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from .answers import Answer, Confidence, Edge, Fallback, Item, NoHit, Related
+from .arguments import K_MOST
 from .bounds import offset_of
 from .eval_questions import read_question
 from .items import Hit, Presenter
 from .query_parse import parse
-from .questions import K_MOST, Call, Questions
+from .questions import Call, Questions
 from .targets import find
 from .tool_pages import Listed, page
 from .tool_specs import TOKENS_DEFAULT
