@@ -34,6 +34,7 @@ RELATED_MOST = 6
 TELLING_LEAST = 3  # words that a query needs before any of them is left out
 EVIDENCE_FIRST = 3  # passages of evidence before what else their document says
 _WIDE = 100_000
+SEARCH_TASK = "search_general_knowledge"  # whose learned weights the tool takes, if there are any
 
 
 class _Inside(Questions[Answer]):
@@ -90,7 +91,13 @@ def _search(engine: Engine, call: Call) -> Answer:
     args = work.args
     filters = {"path": args["path"]} if args["path"] else None
     answer = work.ask.hybrid_search(
-        _telling(args["query"]), "auto", filters, work.wanted, operator="or", **work.bounds
+        _telling(args["query"]),
+        "auto",
+        filters,
+        work.wanted,
+        operator="or",
+        task=SEARCH_TASK,
+        **work.bounds,
     )
     return work.shown(_found(answer))
 
