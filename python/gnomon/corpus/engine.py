@@ -101,7 +101,8 @@ class Engine:
         regex_spans: Mapping[str, Sequence[Span]] | None = None,
     ) -> Presenter:
         """What makes the items of one answer."""
-        return Presenter(self.snapshot, detail, marker, regex_spans or {}, self._beside)
+        spans = {} if regex_spans is None else regex_spans  # not "or": it may be lazy and say 0
+        return Presenter(self.snapshot, detail, marker, spans, self._beside)
 
     def vector(self, text: str) -> Any:
         """The embedding of a question."""

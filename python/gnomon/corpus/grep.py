@@ -11,15 +11,17 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Collection, Iterator
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .. import _core
+from .columns_io import Int64Array
 from .grep_scan import Lines, joinable, joined, matches_of, scan
 from .literals import EVERYTHING, Tree, required_literals
 from .live import Live, Spot
-from .model import Document, Span
+from .model import Chunk, Document, Span
 from .perl_classes import unicode_classes
 from .rawmap import locate_many
 from .segment import Segment
@@ -307,7 +309,27 @@ def _rendered_lines(matcher: Matcher, segment: Segment, doc: int, document: Docu
             yield chunk.lines[0] + before, span, matches, number
 
 
-def _raw_span(chunk: StoredChunk, width: int, span: Span) -> Span:
+def rendered_matches(matcher: Matcher, chunk: Chunk, most: int) -> list[Span]:
+    """The raw bytes that show the first matches in a chunk's text."""
+    text = chunk.text.encode("utf-8", "surrogatepass")
+    spans = (span for found in matcher.lines(text) for span in found.matches)
+    return [_raw_span(chunk, len(text), span) for span in islice(spans, most)]
+
+
+def matching_chunks(live: Live, matcher: Matcher) -> Int64Array:
+    """See :meth:`gnomon.corpus.snapshot.Snapshot.matching`."""
+    masks = Trigrams(live).masks(matcher.needed)
+    found: list[int] = []
+    for _, spot in _candidates(live, masks):
+        segment = live.segments[spot.segment]
+        for number, chunk in segment.stored_chunks(spot.number, matcher.may_match):
+            text = chunk.text.encode("utf-8", "surrogatepass")
+            if next(matcher.lines(text), None) is not None:
+                found.append(int(segment.cids[number]))
+    return np.array(found, np.int64)
+
+
+def _raw_span(chunk: StoredChunk | Chunk, width: int, span: Span) -> Span:
     """The raw bytes that show bytes of a chunk's text, which has `width`; an empty span stays
     one.
     """

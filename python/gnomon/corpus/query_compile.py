@@ -21,7 +21,7 @@ from ..bm25_query import (
     Term,
     Where,
 )
-from .model import Span
+from .grep import Matcher
 from .query_ast import (
     Close,
     Every,
@@ -38,6 +38,7 @@ from .query_ast import (
 )
 from .query_fields import DECLARED, ERROR_TYPES, INDEX_FIELDS
 from .query_match import dated, glob, in_range
+from .regex_spans import RegexSpans
 from .slots import Mask, Slots, SlotSet
 
 _FUZZY_MOST = 255
@@ -69,7 +70,7 @@ class Compiler:
         if analyzer is None:
             raise ValueError("the sparse index has no analyzer")
         self.analyzer = analyzer
-        self.regex_spans: dict[str, list[Span]] = {}  # raw matches by chunk id
+        self.regex_spans = RegexSpans(slots.snapshot)
         self._made: dict[Node, Query | None] = {}
 
     def query(self, node: Node) -> Query | None:
@@ -144,17 +145,14 @@ class Compiler:
 
     def _regex(self, node: Regex) -> Query:
         try:
-            found = self.slots.snapshot.grep(
-                node.pattern, ignore_case=node.ignore_case, raw=False, limit=None
-            )
+            matcher = Matcher(node.pattern, ignore_case=node.ignore_case)
         except ValueError as error:
             raise QueryError("bad_regex", str(error), "escape it, or search the words") from None
         except ImportError as error:
             raise QueryError("no_regex", str(error), "search the words") from None
-        for line in found.lines:
-            self.regex_spans.setdefault(line.chunk_id, []).extend(line.matches)
-        ids = list(dict.fromkeys(line.chunk_id for line in found.lines))
-        return Where(SlotSet(self.slots.mask(self.slots.of_chunks(ids))))
+        self.regex_spans.add(matcher)
+        cids = self.slots.snapshot.matching(matcher)
+        return Where(SlotSet(self.slots.mask(self.slots.of_cids(cids))))
 
     def _close(self, node: Close) -> Query | None:
         parts: list[Any] = []
