@@ -28,9 +28,8 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-Float32Array = npt.NDArray[np.float32]
+from .vectors import Float32Array, unit_rows
 
 
 class _Kind(NamedTuple):
@@ -71,10 +70,7 @@ class OfflineEmbedder:
         """The vectors, float32 [len(texts), dimensions]."""
         with self._lock:  # two threads would load it twice
             model = self._model
-        vectors: Float32Array = np.asarray(model(list(texts)), dtype=np.float32)
-        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-        unit: Float32Array = vectors / np.where(lengths > 0, lengths, 1).astype(np.float32)
-        return unit
+        return unit_rows(np.asarray(model(list(texts)), dtype=np.float32))
 
 
 def offline_embedder(name: str) -> OfflineEmbedder:

@@ -16,7 +16,7 @@ from .questions import Call
 from .ranking import EVEN
 from .slots import Marker, Slots
 from .snapshot import Snapshot
-from .vectors import Float32Array
+from .vectors import Float32Array, unit_rows
 
 Embedder = Callable[[list[str]], Any]
 _NOT_IN_KEY = ("cursor", "k", "max_tokens", "detail")
@@ -90,9 +90,7 @@ class Engine:
         if any(place is None for place in places):
             return None
         rows = np.stack([state.segments[p[0]].core.vectors[p[1]] for p in places if p is not None])
-        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-        unit: Float32Array = rows / np.where(lengths > 0, lengths, 1)
-        return unit
+        return unit_rows(rows)
 
     def presenter(
         self,

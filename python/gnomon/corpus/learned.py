@@ -141,7 +141,7 @@ def observe(
     n, every = 0, tuple(modes)
     for task in tasks:
         for mode in every if task.evidence else ():
-            options = {"relax": False, "detail": "ids", "max_tokens": 100_000}
+            options: dict[str, Any] = {"relax": False, "detail": "ids", "max_tokens": 100_000}
             answer = asked.hybrid_search(task.question[:16_000], mode, k=k, **options)
             if answer.report.mode != mode:
                 continue
