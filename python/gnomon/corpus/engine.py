@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from .answers import CONFIDENCE, Answer, Item, Line, NoHit, Problem, Report
 from .bounds import CursorError, cursor_of, digest, fitted
 from .items import Presenter
-from .model import Span
+from .model import Document, Span
 from .query_compile import QueryError
 from .questions import Call
 from .ranking import EVEN
@@ -73,6 +74,14 @@ class Engine:
         if self.snapshot.embedder and given != self.snapshot.embedder:
             return f"the vectors are of {self.snapshot.embedder}, the embedder is {given}"
         return ""
+
+    @cached_property
+    def by_file_name(self) -> dict[str, list[Document]]:
+        """The documents by the last part of their paths."""
+        found: dict[str, list[Document]] = {}
+        for document in self.snapshot.documents():
+            found.setdefault(document.path.rpartition("/")[2], []).append(document)
+        return found
 
     def weights(self, task: str) -> Mapping[str, float]:
         """What each mode's ranking counts in a fusion; 1.0 each unless weights were given."""
