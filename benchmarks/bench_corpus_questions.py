@@ -24,6 +24,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,21 @@ from gnomon.corpus.query_parse import parse
 
 clock = time.perf_counter
 SHARED = Path(os.environ.get("GNOMON_SHARED") or Path(__file__).parents[1].parent / "shared")
+
+
+# What is asked of grep and of ripgrep: (kind, ripgrep's flag, expressions).
+EXPRESSIONS = (
+    (
+        "expressions with a literal",
+        "-n",
+        [r"max_\w+_packet", r"timeout$", r"allow[A-Z]\w+", r"(ssl|tls)_mode", r"error \d+:"],
+    ),
+    (
+        "expressions without a literal",
+        "-n",
+        [r"[0-9]{4}-[0-9]{2}", r"\w+@\w+", r"^#+ ", r"[a-z]+\(\)", r"\d+\.\d+\.\d+"],
+    ),
+)
 
 
 class Words:
@@ -166,12 +182,24 @@ def peers(corpus: Corpus, given: dict[str, list[str]], words: Words) -> None:
     rg, place = shutil.which("rg"), SHARED / "data" / "dbconn"
     if rg and place.is_dir() and clock is time.perf_counter:  # a child's time is not ours
         names = [words.rng.choice(words.names) for _ in range(10)]
-        run = [rg, "--hidden", "--no-ignore", "-j1", "-nF", "--"]
+        for what, flag, given_ in (("literal", "-nF", names), *EXPRESSIONS):
+            run = [rg, "--hidden", "--no-ignore", flag, "--"]
 
-        def scan(name: str) -> None:
-            subprocess.run([*run, name, place], capture_output=True)
+            def scan(pattern: str, run: list[str] = run) -> int:
+                return subprocess.run([*run, pattern, place], capture_output=True).stdout.count(
+                    b"\n"
+                )
 
-        show("ripgrep: literal", timed(scan, names))
+            show(f"ripgrep, all cores: {what}", timed(scan, given_))
+            if what == "literal":
+                continue
+            find = partial(snapshot.grep, limit=10)
+            timed(find, given_)
+            show(f"grep: {what}", timed(find, given_))
+            if len(list(snapshot.documents())) == sum(1 for _ in walk_sources(place, Coverage())):
+                lines = [(find(pattern).total_lines, scan(pattern)) for pattern in given_]
+                if any(own != theirs for own, theirs in lines):
+                    raise SystemExit(f"{what}: lines differ from ripgrep's: {lines}")
 
 
 def check(corpus: Corpus, words: Words) -> None:

@@ -96,10 +96,12 @@ FRAMEWORKS = {"langchain_core", "langgraph", "pydantic_ai", "agents", "dbos", "m
 ANN_LIBRARIES = {"faiss", "hnswlib", "usearch"}  # `gnomon recall --index` runs them
 CORPUS_PARSERS = {"pyromark", "tree_sitter", "re2"}  # each where its format or pattern is read
 PEERS = {"bm25s", "sentence_transformers"}  # gnomon.compat falls back to them
+EMBEDDERS = {"safetensors", "tokenizers"}  # what gnomon.corpus.embedders reads weights with
 WEB = {"starlette", "uvicorn"}  # `gnomon serve` over HTTP; the MCP SDK brings them
 LAZY = {
     *("torch", "rich", "Stemmer", "pyarrow", "psycopg", "psycopg_pool", "opentelemetry", "h5py"),
     *("matplotlib", "tantivy", *FRAMEWORKS, *ANN_LIBRARIES, *CORPUS_PARSERS, *PEERS, *WEB),
+    *EMBEDDERS,
 }
 REFERENCE_READERS = {"cli_demo"}  # `gnomon demo` shows that both give the same bits
 

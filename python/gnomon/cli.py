@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from .cli_corpus import corpus, verify
-from .cli_corpus_evaluate import evaluate
+from .cli_corpus_evaluate import evaluate, learned_table
 from .cli_corpus_query import add_questions
 from .cli_corpus_serve import serve
 from .cli_demo import demo
@@ -51,6 +51,7 @@ cli.add_command(recall)
 cli.add_command(tune_fusion)
 cli.add_command(corpus)
 add_questions(corpus)
+corpus.add_command(learned_table)
 cli.add_command(verify)
 
 

@@ -11,6 +11,14 @@ from typing import Any
 import click
 
 from .cli_common import UserError, user_errors, visible
+from .cli_corpus_open import (
+    AUTO,
+    EMBEDDERS,
+    NONE,
+    embedder_option,
+    named_embedder,
+    recorded_embedder,
+)
 
 _SHOWN = 10  # files left out that are named
 
@@ -46,8 +54,15 @@ def _with_source_options(command: Any) -> Any:
 @corpus.command(short_help="Make a corpus of a folder.")
 @click.argument("path", type=click.Path(path_type=str))
 @click.option("--out", required=True, type=click.Path(path_type=str), help="Directory to make.")
+@click.option(
+    "--embedder",
+    type=click.Choice([NONE, *EMBEDDERS]),
+    default=NONE,
+    show_default=True,
+    help="Give each chunk a vector of this offline embedder: pip install 'gnomon[embed]'.",
+)
 @_with_source_options
-def index(path: str, out: str, **options: Any) -> None:
+def index(path: str, out: str, embedder: str, **options: Any) -> None:
     """Process the documents under PATH and write a new corpus to --out."""
     with user_errors():
         if os.path.lexists(out):
@@ -55,25 +70,35 @@ def index(path: str, out: str, **options: Any) -> None:
         _require_corpus_extra()
         from .corpus import CorpusIndex
 
+        made = None if embedder == NONE else named_embedder(embedder)
         with CorpusIndex.create(out) as writer:
-            _update(writer, path, options)
+            _update(writer, path, options, made)
 
 
 @corpus.command(short_help="Bring a source of a corpus up to date.")
 @click.argument("corpus_path", metavar="CORPUS", type=click.Path(path_type=str))
 @click.argument("path", type=click.Path(path_type=str))
+@embedder_option
 @_with_source_options
-def update(corpus_path: str, path: str, **options: Any) -> None:
-    """Take over what changed under PATH: new, changed and deleted documents, in one step."""
+def update(corpus_path: str, path: str, embedder: str, **options: Any) -> None:
+    """Take over what changed under PATH: new, changed and deleted documents, in one step.
+
+    With another --embedder than the corpus has vectors of, every chunk is embedded anew.
+    """
     with user_errors():
         _require_corpus_extra()
         from .corpus import CorpusIndex
 
         with CorpusIndex.open(corpus_path) as writer:
-            _update(writer, path, options)
+            made = None
+            if embedder == AUTO:
+                made = recorded_embedder(writer.snapshot().embedder)
+            elif embedder != NONE:
+                made = named_embedder(embedder)
+            _update(writer, path, options, made)
 
 
-def _update(writer: Any, path: str, options: dict[str, Any]) -> None:
+def _update(writer: Any, path: str, options: dict[str, Any], embedder: Any) -> None:
     from .corpus import Folder, Source
 
     name = options["source"] or os.path.basename(os.path.realpath(path)) or "docs"
@@ -84,7 +109,12 @@ def _update(writer: Any, path: str, options: dict[str, Any]) -> None:
         version=options["version"],
         acl=options["acl"],
     )
-    report = writer.update([Folder(source, path, options["hidden"])], jobs=options["jobs"])
+    report = writer.update(
+        [Folder(source, path, options["hidden"])],
+        jobs=options["jobs"],
+        embedder=embedder,
+        embedder_name="" if embedder is None else embedder.identity,
+    )
     if options["as_json"]:
         click.echo(json.dumps({name: getattr(report, name) for name in report.__struct_fields__}))
     else:
@@ -106,6 +136,8 @@ def _print_report(report: Any) -> None:
         f"chunks     {report.chunks_added:,} added, {report.chunks_deleted:,} deleted, "
         f"{report.chunks_kept:,} kept"
     )
+    if report.embedded or report.embeddings_saved:
+        click.echo(f"vectors    {report.embedded:,} made, {report.embeddings_saved:,} kept")
     megabytes = report.bytes_read / 1e6
     click.echo(
         f"read       {megabytes:,.1f} MB in {report.seconds:.2f} s, "

@@ -3,56 +3,141 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from .cli_common import UserError, user_errors, visible
+from .cli_common import UserError, user_errors
+from .cli_corpus_open import AUTO, NONE, embedder_option, learned_option, open_corpus
+from .cli_corpus_print import print_answer
 
 if TYPE_CHECKING:
-    from .corpus import Answer, Corpus, Item
-
-_COMMANDS: list[click.Command] = []
+    from .corpus import Answer
 
 
-def add_questions(group: click.Group) -> None:
-    """Adds the commands of this module to `gnomon corpus`."""
-    for command in _COMMANDS:
-        group.add_command(command)
+class _Question(NamedTuple):
+    """A command: a method of `Corpus` (and `Session`), and the options that are its arguments."""
+
+    name: str
+    method: str
+    short: str
+    help: str
+    options: tuple[Any, ...]
+    filters: bool = True
 
 
-_Ask = Callable[..., "Answer"]
-
-
-def _question(name: str, help: str, *options: Any, filters: bool = True) -> Callable[[_Ask], _Ask]:
-    """A command that opens the corpus, asks it (or a session on it), and prints the answer.
-
-    The decorated function says what is asked: it gets the corpus or session and the options.
-    """
-
-    def decorate(ask: _Ask) -> _Ask:
-        @click.pass_context
-        def run(context: click.Context, /, corpus_path: str, **given: Any) -> None:
-            with user_errors():
-                _run(context, ask, corpus_path, given)
-
-        command: Any = run
-        shared = [*_SHARED, *(_FILTERS if filters else [])]
-        for option in reversed([*options, *shared]):
-            command = option(command)
-        command = click.argument("corpus_path", metavar="CORPUS", type=click.Path(path_type=str))(
-            command
-        )
-        text = (ask.__doc__ or "").strip()
-        _COMMANDS.append(click.command(name, help=text, short_help=help)(command))
-        return ask
-
-    return decorate
-
-
-_SHARED = [
+_K = click.option("-k", type=click.IntRange(1, 1000), default=10, show_default=True)
+_QUESTIONS = (
+    _Question(
+        "search",
+        "hybrid_search",
+        "Passages for a query.",
+        'Search CORPUS for QUERY: words, "phrases", AND/OR/NOT, NEAR(a,b,5), field:value, /regex/.',
+        (
+            click.argument("query"),
+            click.option(
+                "--mode",
+                type=click.Choice(["auto", "sparse", "dense", "hybrid", "exact"]),
+                default="auto",
+                show_default=True,
+            ),
+            click.option("--scope", help="doc:ID, section:ID, path:GLOB or workspace:NAME."),
+            click.option(
+                "--relax/--no-relax", default=True, help="Nothing but what answers as written."
+            ),
+            click.option(
+                "--collapse",
+                type=click.Choice(["near"]),
+                help="Of near duplicates show the first only.",
+            ),
+            click.option(
+                "--mmr",
+                type=click.FloatRange(0, 1),
+                help="Fewer passages alike: 1 is relevance only, 0 novelty only.",
+            ),
+            click.option("--task", help="Type of task whose learned weights count."),
+            embedder_option,
+            learned_option,
+            _K,
+        ),
+    ),
+    _Question(
+        "grep",
+        "grep",
+        "Every line that matches.",
+        "Find every line of CORPUS that matches PATTERN (RE2).",
+        (
+            click.argument("pattern"),
+            click.option("-F", "--literal", is_flag=True, help="PATTERN is a text."),
+            click.option("--raw", is_flag=True, help="In the files' bytes, not in what they show."),
+            click.option("-i", "--ignore-case", is_flag=True),
+            _K,
+        ),
+    ),
+    _Question(
+        "navigate",
+        "navigate",
+        "What stands next to a name or a passage.",
+        "Walk from TARGET (an entity, passage, section or document) along RELATION or all.",
+        (
+            click.argument("entity_or_id", metavar="TARGET"),
+            click.argument("relation", required=False),
+            click.option("--direction", type=click.Choice(["out", "in", "both"]), default="both"),
+            click.option("--depth", type=click.IntRange(1, 3), default=1),
+            _K,
+        ),
+    ),
+    _Question(
+        "verify-hypothesis",
+        "verify_hypothesis",
+        "Whether two claims stand together.",
+        "Find the passages of CORPUS in which A and B stand together.",
+        (
+            click.argument("a"),
+            click.argument("b"),
+            click.option("--scope", default="section", help="chunk, section, doc or near:N."),
+            _K,
+        ),
+    ),
+    _Question(
+        "read",
+        "read",
+        "The text of a passage, section or document.",
+        "Read TARGET: a passage's id, section:ID, doc:ID, a path, or PATH:START-END.",
+        (
+            click.argument("target"),
+            click.option("--around", type=click.IntRange(0, 50), default=0),
+        ),
+        False,
+    ),
+    _Question(
+        "outline",
+        "outline",
+        "The headings of a document.",
+        "List the sections of TARGET, a document or a section.",
+        (
+            click.argument("target"),
+            click.option("--depth", type=click.IntRange(1, 64), default=6),
+        ),
+        False,
+    ),
+    _Question(
+        "list",
+        "list",
+        "Documents, sources, entities or relations.",
+        "List what CORPUS has of KIND whose name fits PATTERN.",
+        (
+            click.argument(
+                "kind",
+                type=click.Choice(["documents", "sources", "entities", "relations"]),
+                default="documents",
+            ),
+            click.argument("pattern", default="*"),
+            click.option("-k", type=click.IntRange(1, 1000), default=50, show_default=True),
+        ),
+    ),
+)
+_SHARED = (
     click.option("--max-tokens", type=click.IntRange(min=256), default=4000, show_default=True),
     click.option("--cursor", default="", help="From the end of the last answer."),
     click.option(
@@ -61,18 +146,48 @@ _SHARED = [
     click.option("--principal", help="Whose sessions these are."),
     click.option("--session", "session_id", help="Go on with a session; 'new' begins one."),
     click.option("--json", "as_json", is_flag=True, help="Print the whole answer as JSON."),
-]
-_FILTERS = [
-    click.option(
-        "--filter", "filters", multiple=True, metavar="FIELD=VALUE", help="Repeatable; all hold."
-    ),
-]
+)
+_FILTERS = click.option(
+    "--filter", "filters", multiple=True, metavar="FIELD=VALUE", help="Repeatable; all hold."
+)
 
 
-def _run(
-    context: click.Context, ask: Callable[..., Answer], path: str, given: dict[str, Any]
-) -> None:
-    corpus = _opened(path, given.pop("principal"), given.pop("scopes"))
+def add_questions(group: click.Group) -> None:
+    """Adds the commands of this module to `gnomon corpus`."""
+    for question in _QUESTIONS:
+        group.add_command(_command(question))
+    group.add_command(_replay)
+
+
+def _command(question: _Question) -> click.Command:
+    """A command that opens the corpus, asks it (or a session on it), and prints the answer."""
+
+    @click.pass_context
+    def run(context: click.Context, /, corpus_path: str, **given: Any) -> None:
+        with user_errors():
+            _run(context, question.method, corpus_path, given)
+
+    command: Any = run
+    filters = (_FILTERS,) if question.filters else ()
+    for option in reversed((*question.options, *_SHARED, *filters)):
+        command = option(command)
+    where = click.argument("corpus_path", metavar="CORPUS", type=click.Path(path_type=str))
+    made: click.Command = click.command(
+        question.name, help=question.help, short_help=question.short
+    )(where(command))
+    return made
+
+
+def _run(context: click.Context, method: str, path: str, given: dict[str, Any]) -> None:
+    asks_vectors = given.get("mode", "exact") in ("auto", "dense", "hybrid")
+    embedder = given.pop("embedder", NONE)
+    corpus = open_corpus(
+        path,
+        given.pop("principal"),
+        given.pop("scopes"),
+        embedder=embedder if asks_vectors or embedder != AUTO else NONE,
+        learned=given.pop("learned", None),
+    )
     session_id = given.pop("session_id")
     asked: Any = corpus
     if session_id is not None:
@@ -83,21 +198,18 @@ def _run(
     as_json = given.pop("as_json")
     if "filters" in given:
         given["filters"] = _filters(given["filters"])
-    answer = ask(asked, **given)
+    answer: Answer = getattr(asked, method)(
+        **{name: "" if value is None and name in _TEXTS else value for name, value in given.items()}
+    )
     if as_json:
         click.echo(answer.to_json().decode())
     else:
-        _print(answer)
+        print_answer(answer)
     if answer.report.problem is not None:
         context.exit(2)
 
 
-def _opened(path: str, principal: str | None, scopes: tuple[str, ...]) -> Corpus:
-    try:
-        from .corpus import Corpus
-    except ImportError as error:
-        raise UserError(str(error)) from error
-    return Corpus.open(path, principal, scopes or None)
+_TEXTS = ("collapse", "task")  # options that are "" where they are not given
 
 
 def _filters(given: tuple[str, ...]) -> dict[str, list[str]]:
@@ -108,116 +220,6 @@ def _filters(given: tuple[str, ...]) -> dict[str, list[str]]:
             raise UserError(f"--filter {each!r}: write FIELD=VALUE")
         found.setdefault(field, []).append(value)
     return found
-
-
-_K = click.option("-k", type=click.IntRange(1, 1000), default=10, show_default=True)
-
-
-@_question(
-    "search",
-    "Passages for a query.",
-    click.argument("query"),
-    click.option(
-        "--mode",
-        type=click.Choice(["auto", "sparse", "dense", "hybrid", "exact"]),
-        default="auto",
-        show_default=True,
-    ),
-    click.option("--scope", help="doc:ID, section:ID, path:GLOB or workspace:NAME."),
-    click.option("--no-relax", is_flag=True, help="Nothing but what answers as written."),
-    _K,
-)
-def _search(asked: Any, no_relax: bool, **given: Any) -> Answer:
-    """Search CORPUS for QUERY: words, "phrases", AND/OR/NOT, NEAR(a,b,5), field:value, /regex/."""
-    answer: Answer = asked.hybrid_search(relax=not no_relax, **given)
-    return answer
-
-
-@_question(
-    "grep",
-    "Every line that matches.",
-    click.argument("pattern"),
-    click.option("-F", "--literal", is_flag=True, help="PATTERN is a text."),
-    click.option("--raw", is_flag=True, help="In the files' bytes, not in what they show."),
-    click.option("-i", "--ignore-case", is_flag=True),
-    _K,
-)
-def _grep(asked: Any, **given: Any) -> Answer:
-    """Find every line of CORPUS that matches PATTERN (RE2)."""
-    answer: Answer = asked.grep(**given)
-    return answer
-
-
-@_question(
-    "navigate",
-    "What stands next to a name or a passage.",
-    click.argument("target"),
-    click.argument("relation", required=False),
-    click.option("--direction", type=click.Choice(["out", "in", "both"]), default="both"),
-    click.option("--depth", type=click.IntRange(1, 3), default=1),
-    _K,
-)
-def _navigate(asked: Any, target: str, **given: Any) -> Answer:
-    """Walk from TARGET (an entity, passage, section or document) along RELATION or all."""
-    answer: Answer = asked.navigate(target, **given)
-    return answer
-
-
-@_question(
-    "verify-hypothesis",
-    "Whether two claims stand together.",
-    click.argument("a"),
-    click.argument("b"),
-    click.option("--scope", default="section", help="chunk, section, doc or near:N."),
-    _K,
-)
-def _verify(asked: Any, **given: Any) -> Answer:
-    """Find the passages of CORPUS in which A and B stand together."""
-    answer: Answer = asked.verify_hypothesis(**given)
-    return answer
-
-
-@_question(
-    "read",
-    "The text of a passage, section or document.",
-    click.argument("target"),
-    click.option("--around", type=click.IntRange(0, 50), default=0),
-    filters=False,
-)
-def _read(asked: Any, **given: Any) -> Answer:
-    """Read TARGET: a passage's id, section:ID, doc:ID, a path, or PATH:START-END."""
-    answer: Answer = asked.read(**given)
-    return answer
-
-
-@_question(
-    "outline",
-    "The headings of a document.",
-    click.argument("target"),
-    click.option("--depth", type=click.IntRange(1, 64), default=6),
-    filters=False,
-)
-def _outline(asked: Any, **given: Any) -> Answer:
-    """List the sections of TARGET, a document or a section."""
-    answer: Answer = asked.outline(**given)
-    return answer
-
-
-@_question(
-    "list",
-    "Documents, sources, entities or relations.",
-    click.argument(
-        "kind",
-        type=click.Choice(["documents", "sources", "entities", "relations"]),
-        default="documents",
-    ),
-    click.argument("pattern", default="*"),
-    click.option("-k", type=click.IntRange(1, 1000), default=50, show_default=True),
-)
-def _list(asked: Any, **given: Any) -> Answer:
-    """List what CORPUS has of KIND whose name fits PATTERN."""
-    answer: Answer = asked.list(**given)
-    return answer
 
 
 @click.command("replay", short_help="Ask again what a session asked.")
@@ -240,7 +242,7 @@ def _replay(
     On another generation than the recorded one answers may differ.
     """
     with user_errors():
-        corpus = _opened(corpus_path, principal, scopes)
+        corpus = open_corpus(corpus_path, principal, scopes, embedder=AUTO)
         from .corpus import replay
 
         try:
@@ -253,67 +255,3 @@ def _replay(
             click.echo(json.dumps(row) if as_json else f"{each.call:4} {each.tool}: {said}")
         if not all(each.same for each in done):
             context.exit(1)
-
-
-_COMMANDS.append(_replay)
-
-
-# Text for people
-
-
-def _print(answer: Answer) -> None:
-    for item in answer.items:
-        _print_item(item)
-    for line in answer.lines:
-        count = f"  {line.count}" if line.count else ""
-        click.echo(
-            visible(f"{'  ' * max(line.level - 1, 0)}{line.path or line.title}{count}  {line.id}")
-        )
-    report = answer.report
-    if report.problem is not None:
-        said = f"{report.problem.message}; {report.problem.remedy}".removesuffix("; ")
-        click.echo(visible(f"gnomon: {said}"), err=True)
-        return
-    if report.repeat_of is not None:
-        click.echo(f"the answer is that of call {report.repeat_of}")
-    for fallback in report.fallbacks:
-        click.echo(visible(f"[{fallback.step}: {fallback.found}] {fallback.why} {fallback.query}"))
-    if report.no_hit is not None:
-        _print_no_hit(answer)
-    shown = ", ".join(f"{name} {value:g}" for name, value in report.counts.items())
-    click.echo(
-        visible(
-            f"{report.returned} of {report.total}{'' if report.exhaustive else ' (ranked)'}"
-            f"{'; ' + shown if shown else ''}"
-        )
-    )
-    if report.session:
-        click.echo(f"session {report.session}, call {report.call}")
-    if report.cursor:
-        click.echo(f"more: --cursor {report.cursor}")
-
-
-def _print_item(item: Item) -> None:
-    first, last = item.span
-    mark = f" [{item.relaxed}]" if item.relaxed else ""
-    edge = f" {item.edge.source} -{item.edge.relation}-> {item.edge.target}" if item.edge else ""
-    score = "" if item.score is None else f" {item.score.value:.3f}"
-    click.echo(visible(f"{item.path}:{first}-{last}{score}{mark}{edge}  {item.chunk_id}"))
-    color = sys.stdout.isatty()
-    before, behind = ("\x1b[1m", "\x1b[0m") if color else ("", "")
-    parts, at = [], 0
-    for start, end in item.marks:
-        parts += [visible(item.excerpt[at:start]), before, visible(item.excerpt[start:end]), behind]
-        at = end
-    text = "".join([*parts, visible(item.excerpt[at:])]).strip()
-    if text:
-        click.echo(f"    {text}")
-
-
-def _print_no_hit(answer: Answer) -> None:
-    no_hit = answer.report.no_hit
-    assert no_hit is not None
-    guilty = f": {', '.join(no_hit.guilty)}" if no_hit.guilty else ""
-    click.echo(visible(f"nothing found, {no_hit.reason}{guilty}; {no_hit.advice}"))
-    for each in no_hit.nearest:
-        click.echo(visible(f"    {each.term}: {', '.join(each.instead)}?"))

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 import click
 
 from .cli_common import UserError, user_errors, visible
+from .cli_corpus_open import embedder_option, learned_option, open_corpus
 
 if TYPE_CHECKING:
+    from .corpus.api import Corpus
     from .corpus.mcp_server import Callers
 
 LOCAL = ("127.0.0.1", "localhost", "::1")
@@ -30,6 +32,8 @@ LOCAL = ("127.0.0.1", "localhost", "::1")
 @click.option("--sessions", metavar="FILE", help="Keep sessions here (SQLite), to replay them.")
 @click.option("--no-sessions", is_flag=True, help="Answer each call by itself.")
 @click.option("--calls", type=click.IntRange(1), help="Calls of a session at most.")
+@embedder_option
+@learned_option
 def serve(
     index: str,
     http: bool,
@@ -42,6 +46,8 @@ def serve(
     sessions: str | None,
     no_sessions: bool,
     calls: int | None,
+    embedder: str,
+    learned: str | None,
 ) -> None:
     """Serve the corpus at INDEX to an agent over stdio, or over HTTP.
 
@@ -68,7 +74,8 @@ def serve(
     with user_errors():
         try:
             where = http or web, web, host, port
-            _serve(index, *where, principal, scopes, tokens, sessions, calls, not no_sessions)
+            corpus = open_corpus(index, embedder=embedder, learned=learned)
+            _serve(corpus, *where, principal, scopes, tokens, sessions, calls, not no_sessions)
         except ImportError as error:
             raise UserError(str(error)) from error
 
@@ -87,7 +94,7 @@ def _callers(principal: str | None, scopes: tuple[str, ...], tokens: str | None)
 
 
 def _serve(
-    index: str,
+    corpus: Corpus,
     http: bool,
     web: bool,
     host: str,
@@ -99,12 +106,10 @@ def _serve(
     calls: int | None,
     with_sessions: bool,
 ) -> None:
-    from .corpus.api import Corpus
     from .corpus.mcp_server import http_app, mcp_server
     from .corpus.serving import listen, run_stdio, session_options
 
     callers = _callers(principal, scopes, tokens)
-    corpus = Corpus.open(index)
     session = session_options(store, calls) if with_sessions else None
     server = mcp_server(corpus, callers, session=session)
     if not http:

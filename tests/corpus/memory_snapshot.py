@@ -216,6 +216,15 @@ class MemorySnapshot(Snapshot):
     def text(self, chunk: Chunk | str) -> str:
         return (self._chunks[chunk] if isinstance(chunk, str) else chunk).text
 
+    def matching(self, matcher: Any) -> Any:
+        texts = [self._chunks[chunk_id].text for chunk_id in self._ids]
+        found = [
+            cid
+            for cid, text in enumerate(texts)
+            if any(matcher.regex.search(line) for line in _lines_of(text.encode()))
+        ]
+        return np.array(found, dtype=np.int64)
+
     def grep(
         self,
         pattern: str,
@@ -411,3 +420,8 @@ def _counted(values: Iterable[str]) -> dict[str, int]:
     for value in values:
         counts[value] = counts.get(value, 0) + 1
     return counts
+
+
+def _lines_of(data: bytes) -> list[bytes]:
+    lines = data.split(b"\n")
+    return lines[:-1] if lines[-1] == b"" else lines

@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from gnomon.corpus import CorpusIndex, Documents, Folder, Snapshot
+from gnomon.corpus import CorpusIndex, Documents, Folder, Snapshot, grep, grep_scan
 from gnomon.corpus.literals import EVERYTHING, required_literals
 from gnomon.corpus.perl_classes import unicode_classes
 from gnomon.reference.trigram import trigram_fold
@@ -294,3 +294,88 @@ def test_equal_to_ripgrep(tmp_path):
         pattern = random_pattern(rng, words)
         found = {(line.path, line.line) for line in snapshot.grep(pattern, limit=None).lines}
         assert found == {pair for pair in ripgrep(top, pattern) if pair[0] not in left_out}, pattern
+
+
+BODIES = st.lists(
+    st.sampled_from(
+        [b"a", b"ab ", b"\n", b"x1\n", b"\r\n", b"\xff", "é".encode(), b"max_", b"\n\n"]
+    ),
+    max_size=9,
+).map(b"".join)
+
+
+@given(st.lists(BODIES, max_size=6), REGEX, st.integers(1, 40))
+@example([b"a", b"", b"a\n", b"\n", b"b"], "$", 3)
+@example([b"a\n", b"\xef\xbb\xbfa", b"\xef\xbb\xbf"], "^", 1)
+@example([b"ab", b"ba"], "^b|b$", 100)
+@example([b"a\n\n", b"a"], r"\b", 100)
+def test_joined_documents_give_the_lines_of_each(bodies, pattern, size):
+    """One pass over many documents finds what a pass over each alone finds, at any buffer size."""
+    try:
+        matcher = grep.Matcher(pattern)
+    except ValueError:
+        return
+    wanted = [
+        (n, f.number, f.matches) for n, body in enumerate(bodies) for f in matcher.lines(body)
+    ]
+    stripped = [(n, body.removeprefix(b"\xef\xbb\xbf")) for n, body in enumerate(bodies)]
+    shift = [len(body) - len(bare) for body, (_, bare) in zip(bodies, stripped, strict=True)]
+    found = []
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(grep_scan, "BUFFER", size)
+        patched.setattr(grep_scan.os, "cpu_count", lambda: 1 + (size < 4))
+        for lines in grep_scan.scan(matcher.regex, grep_scan.joined(stripped)):
+            for i, owner in enumerate(lines.owner.tolist()):
+                n, base = lines.buffer.numbers[owner], int(lines.buffer.starts[owner])
+                part = slice(int(lines.first[i]), int(lines.first[i + 1]))
+                spans = zip(lines.begins[part].tolist(), lines.stops[part].tolist(), strict=True)
+                by = shift[n] - base
+                matches = [(begin + by, stop + by) for begin, stop in spans]
+                found.append((n, int(lines.number[i]), matches))
+    assert matcher.joinable
+    assert found == wanted
+
+
+def test_without_the_inside_of_re2_its_iterator_serves():
+    regex = grep.Matcher(r"a*|\b").regex
+
+    class Bare:
+        finditer = regex.finditer
+
+    for data in (b"", b"aab a", b"\nb\n"):
+        inner, outer = grep_scan.spans_of(regex)(data), grep_scan.spans_of(Bare())(data)
+        assert [list(each) for each in inner] == [list(each) for each in outer]
+        assert len(set(zip(*inner, strict=True))) == len(inner[0])
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-8"])
+def test_spans_of_joined_documents_are_their_own_bytes(tmp_path, encoding):
+    text = "\ufeffone é two\ntwo éé\n"
+    given = [("a.txt", b"two first\n"), ("b.txt", text.encode(encoding)), ("c.txt", b"x two")]
+    with CorpusIndex.create(tmp_path / "x") as index:
+        index.update([Documents("docs", given)])
+        snapshot = index.snapshot()
+    raws = dict(given)
+    found = snapshot.grep("two|é+")
+    joined = snapshot.grep(r"\Atwo|two|é+")  # each document alone
+    assert [line.span for line in found.lines] == [line.span for line in joined.lines]
+    assert [line.matches for line in found.lines] == [line.matches for line in joined.lines]
+    for line in found.lines:
+        own = encoding if line.path == "b.txt" else "utf-8"
+        for begin, stop in line.matches:
+            assert raws[line.path][begin:stop].decode(own) in ("two", "é", "éé")
+    assert found.total_lines == 4
+
+
+def test_pages_of_lines_are_parts_of_all(tmp_path):
+    given = [(f"{n}.txt", b"hit\nno\nhit hit\n" * (n + 1)) for n in range(5)]
+    with CorpusIndex.create(tmp_path / "x") as index:
+        index.update([Documents("docs", given)])
+        snapshot = index.snapshot()
+    whole = snapshot.grep("h.t", limit=None)
+    assert (whole.total_lines, whole.total_matches, whole.total_documents) == (30, 45, 5)
+    for skip, limit in ((0, 7), (7, 7), (28, 7), (30, 1), (3, None)):
+        part = snapshot.grep("h.t", skip=skip, limit=limit)
+        stop = None if limit is None else skip + limit
+        assert part.lines == whole.lines[skip:stop]
+        assert part.total_lines == 30

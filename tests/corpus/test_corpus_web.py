@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import subprocess
 import sys
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Iterator
 from typing import Any
@@ -184,3 +186,70 @@ def test_everything_that_can_be_used_has_a_name(window: browser.Browser, page: s
     )
     assert nameless == []
     assert window.run("document.documentElement.lang") == "en"
+
+
+def raw(page: str, method: str, path: str, **headers: str) -> tuple[int, bytes]:
+    """Status and body of a request whose path is sent as it stands."""
+    address = urllib.parse.urlsplit(page)
+    connection = http.client.HTTPConnection(address.netloc, timeout=20)
+    connection.putrequest(method, path, skip_host="Host" in headers)
+    for name, value in headers.items():
+        connection.putheader(name, value)
+    connection.endheaders()
+    answer = connection.getresponse()
+    body = answer.read()
+    connection.close()
+    return answer.status, body
+
+
+@pytest.mark.parametrize("path", ["/", "/page.js", "/api/search?q=pool", "/api/sessions", "/mcp"])
+def test_a_site_that_rebinds_its_name_gets_nothing(page: str, path: str) -> None:
+    get(page)
+    for host in ("evil.example", "evil.example:80", "127.0.0.1.evil.example", "[::1", ""):
+        status, body = raw(page, "GET", path, Host=host)
+        assert (status, body) == (421, b"this server answers to this machine's names\n")
+    for origin in ("http://evil.example", "null", "http://localhost.evil.example"):
+        status, body = raw(page, "GET", path, Origin=origin)
+        assert status == 403
+        assert b"pool" not in body
+    own = page.rstrip("/")
+    if path != "/mcp":
+        assert raw(page, "GET", path, Origin=own)[0] == 200
+        assert raw(page, "GET", path, Host="localhost:1")[0] == 200
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/../../etc/passwd", "/..%2f..%2fetc%2fpasswd", "//etc/passwd", "/page.js/../../x"),
+        *("/web/page.js", "/%2e%2e/mcp_server.py", "/page.js%00.css", "/api/../page.py"),
+    ],
+)
+def test_no_path_leads_out_of_the_page(page: str, path: str) -> None:
+    get(page)
+    assert raw(page, "GET", path)[0] == 404
+
+
+@pytest.mark.parametrize(
+    "target",
+    ["/etc/passwd", "../../etc/passwd", "secret/plan.md", "file:///etc/passwd", "\x00", "doc:"],
+)
+def test_reading_reaches_documents_of_the_scope_only(page: str, target: str) -> None:
+    status, _, body = get(page + "api/read?" + urllib.parse.urlencode({"target": target}))
+    answer = json.loads(body)
+    assert (status, answer.get("items", [])) == (200, [])
+    assert b"root:" not in body
+    assert b"swordfish" not in body
+
+
+def test_requests_that_would_change_or_overload_are_refused(page: str) -> None:
+    get(page)
+    for method in ("POST", "PUT", "DELETE"):
+        assert raw(page, method, "/api/search?q=pool")[0] == 405
+    assert get(page + "api/search?q=" + "a" * 10_001)[0] == 400
+    forged = "2-999999999999999-" + "0" * 16
+    body = json.loads(get(page + f"api/search?q=pool&cursor={forged}")[2])
+    assert body["report"]["problem"]["code"] == "cursor_invalid"
+    shown = get(page + "api/search?q=%00%1b%5d0%3bx%07")[2]
+    assert b"\x1b" not in shown
+    assert b"\x00" not in shown

@@ -29,6 +29,7 @@ from msgspec.structs import replace
 
 from .answers import Answer
 from .cache import AnswerCache
+from .embedders import require_same
 from .engine import Engine
 from .questions import Call, Questions
 from .snapshot import Snapshot
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from gnomon.agent import Budget
 
     from .aio import AsyncCorpus
+    from .learned import LearnedWeights
     from .session import Session
 
 #: From texts to one vector each, [n, dim].
@@ -48,9 +50,17 @@ SESSIONS = "sessions.sqlite"
 class _Shared:
     """What all readers of one open corpus share: engines by scope, and the cache."""
 
-    def __init__(self, snapshot: Snapshot, embedder: Embedder | None, cache_bytes: int) -> None:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        embedder: Embedder | None,
+        cache_bytes: int,
+        learned: LearnedWeights | None = None,
+    ) -> None:
         self.snapshot = snapshot  # without an access scope
         self.embedder = embedder
+        # A copy: outcomes that are noted later must not change the answers of this corpus.
+        self.learned = None if learned is None else learned.every()
         self.cache = AnswerCache(cache_bytes)
         self._engines: dict[frozenset[str] | None, Engine] = {}
         self._lock = threading.Lock()
@@ -60,7 +70,7 @@ class _Shared:
         with self._lock:
             found = self._engines.get(scopes)
             if found is None:
-                found = Engine(self.snapshot.permitted(scopes), self.embedder)
+                found = Engine(self.snapshot.permitted(scopes), self.embedder, self.learned)
                 while len(self._engines) >= _ENGINES_MOST:
                     self._engines.pop(next(iter(self._engines)))
                 self._engines[scopes] = found
@@ -106,6 +116,7 @@ class Corpus(Questions[Answer]):
         *,
         clock: Callable[[], float] = time.time,
         cache_bytes: int = 64 << 20,
+        learned: LearnedWeights | None = None,
     ) -> Corpus:
         """Opens the newest generation for reading.
 
@@ -127,6 +138,9 @@ class Corpus(Questions[Answer]):
             Seconds since 1970, for `retrieved_at` and the budgets of sessions.
         cache_bytes
             How much the cache of answers may hold; 0 for none.
+        learned
+            `gnomon.corpus.learned.LearnedWeights`: what each index's ranking counts in a fusion,
+            by the `task` of a question, as the outcomes are now. Without it they count the same.
 
         Raises
         ------
@@ -136,9 +150,18 @@ class Corpus(Questions[Answer]):
             A damaged one.
         TypeError
             `scopes` that is one text.
+        ValueError
+            An `embedder` with an identity (see `gnomon.corpus.embedders`) that is not that of the
+            corpus's vectors.
         """
         return cls.of(
-            Snapshot.open(path), principal, scopes, embedder, clock=clock, cache_bytes=cache_bytes
+            Snapshot.open(path),
+            principal,
+            scopes,
+            embedder,
+            clock=clock,
+            cache_bytes=cache_bytes,
+            learned=learned,
         )
 
     @classmethod
@@ -151,9 +174,11 @@ class Corpus(Questions[Answer]):
         *,
         clock: Callable[[], float] = time.time,
         cache_bytes: int = 64 << 20,
+        learned: LearnedWeights | None = None,
     ) -> Corpus:
         """The same over a snapshot that is open already, without an access scope of its own."""
-        shared = _Shared(snapshot, embedder, cache_bytes)
+        require_same(snapshot.embedder, embedder)
+        shared = _Shared(snapshot, embedder, cache_bytes, learned)
         return cls(shared, principal, _scopes(scopes), clock)
 
     def seen_by(self, principal: str | None, scopes: Iterable[str] | None) -> Corpus:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,13 @@ import numpy as np
 from .answers import CONFIDENCE, Answer, Item, Line, NoHit, Problem, Report
 from .bounds import CursorError, cursor_of, digest, fitted
 from .items import Presenter
-from .model import Span
+from .model import Document, Span
 from .query_compile import QueryError
 from .questions import Call
+from .ranking import EVEN
 from .slots import Marker, Slots
 from .snapshot import Snapshot
+from .vectors import Float32Array, unit_rows
 
 Embedder = Callable[[list[str]], Any]
 _NOT_IN_KEY = ("cursor", "k", "max_tokens", "detail")
@@ -38,8 +41,14 @@ class Engine:
     Its answers carry no times: those are stamped on by whoever has a clock.
     """
 
-    def __init__(self, snapshot: Snapshot, embedder: Embedder | None) -> None:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        embedder: Embedder | None,
+        learned: Mapping[str, Mapping[str, float]] | None = None,
+    ) -> None:
         self.snapshot = snapshot
+        self.learned = learned  # type of task -> mode -> weight; "" is all types
         self.slots = Slots(snapshot)
         self.generation = snapshot.generation
         self._embedder = embedder
@@ -56,7 +65,41 @@ class Engine:
         """Why it cannot; empty when it can."""
         if self.snapshot.dense is None:
             return "the corpus has no vectors"
-        return "no embedder was given to Corpus.open" if self._embedder is None else ""
+        if self._embedder is None:
+            made = self.snapshot.embedder
+            return "no embedder was given to Corpus.open" + (
+                f"; vectors are of {made}" if made else ""
+            )
+        given = getattr(self._embedder, "identity", self.snapshot.embedder)
+        if self.snapshot.embedder and given != self.snapshot.embedder:
+            return f"the vectors are of {self.snapshot.embedder}, the embedder is {given}"
+        return ""
+
+    @cached_property
+    def by_file_name(self) -> dict[str, list[Document]]:
+        """The documents by the last part of their paths."""
+        found: dict[str, list[Document]] = {}
+        for document in self.snapshot.documents():
+            found.setdefault(document.path.rpartition("/")[2], []).append(document)
+        return found
+
+    def weights(self, task: str) -> Mapping[str, float]:
+        """What each mode's ranking counts in a fusion; 1.0 each unless weights were given."""
+        if self.learned is None:
+            return EVEN
+        return self.learned.get(task, self.learned[""])
+
+    def vectors_of(self, slots: list[int]) -> Float32Array | None:
+        """The vectors of passages, of length 1, or None when one has none."""
+        dense = self.snapshot.dense
+        if dense is None:
+            return None
+        state = dense._state
+        places = [state.places.get(int(cid)) for cid in self.slots.cids(np.array(slots, np.int64))]
+        if any(place is None for place in places):
+            return None
+        rows = np.stack([state.segments[p[0]].core.vectors[p[1]] for p in places if p is not None])
+        return unit_rows(rows)
 
     def presenter(
         self,
@@ -65,7 +108,8 @@ class Engine:
         regex_spans: Mapping[str, Sequence[Span]] | None = None,
     ) -> Presenter:
         """What makes the items of one answer."""
-        return Presenter(self.snapshot, detail, marker, regex_spans or {}, self._beside)
+        spans = {} if regex_spans is None else regex_spans  # not "or": it may be lazy and say 0
+        return Presenter(self.snapshot, detail, marker, spans, self._beside)
 
     def vector(self, text: str) -> Any:
         """The embedding of a question."""

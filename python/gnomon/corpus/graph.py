@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 
 from .columns_io import Array, Int64Array, decoded, widths_of
-from .graph_names import find_names, similar_names
+from .graph_names import Spelled, find_names, similar_names
 from .graph_segment import GraphSegment, Place
 from .links import Links
 from .live import Live, Spot
@@ -147,6 +147,17 @@ class Graph:
             kind = decoded(key.partition(b":")[0])
             found[kind] = found.get(kind, 0) + 1
         return dict(sorted(found.items()))
+
+    @cached_property
+    def spelled(self) -> Spelled:
+        """The names of the view's entities, for suggestions."""
+        counts: dict[str, int] = {}
+        for number, graph in self._graphs():
+            every = graph.entities.all()
+            for entity in np.flatnonzero(self.counts[number]).tolist():
+                key = decoded(every[entity])
+                counts[key] = counts.get(key, 0) + int(self.counts[number][entity])
+        return Spelled(counts)
 
     # Relations
 

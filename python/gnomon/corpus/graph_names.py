@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -72,31 +72,68 @@ def similar_names(graph: Graph, name: str, types: Collection[str] | None, limit:
     wanted = name.strip().casefold()
     if not wanted or limit <= 0:
         return []
-    pairs = _pairs(wanted)
-    scored: dict[str, tuple[float, int]] = {}
-    for number, segment in enumerate(graph._live.segments):
-        for entity in np.flatnonzero(graph.counts[number]).tolist():
-            key = decoded(segment.graph.entities[entity])
-            kind, _, word = key.partition(":")
-            if (types is None or kind in types) and abs(len(word) - len(wanted)) <= 4:
-                shared = len(pairs & _pairs(word))
-                if shared:
-                    overlap = 2 * shared / (len(pairs) + len(_pairs(word)))
-                    count = scored.get(key, (0.0, 0))[1] + int(graph.counts[number][entity])
-                    scored[key] = overlap, count
-    nearest = sorted(scored, key=lambda key: (-scored[key][0], key))[:_NEAREST]
+    known = graph.spelled
+    chosen, keys = known.nearest(wanted, types), known.keys
     most = max(2, len(wanted) // 3)
-    distances = {key: edits(wanted, key.partition(":")[2], most) for key in nearest}
+    distances = {number: edits(wanted, keys[number].partition(":")[2], most) for number in chosen}
     best = sorted(
-        (key for key in nearest if distances[key] <= most),
-        key=lambda key: (distances[key], -scored[key][1], key),
+        (number for number in chosen if distances[number] <= most),
+        key=lambda number: (distances[number], -int(known.counts[number]), keys[number]),
     )
-    return [node for node in map(graph.entity, best[:limit]) if node is not None]
+    return [node for node in map(graph.entity, (keys[n] for n in best[:limit])) if node is not None]
 
 
-def _pairs(word: str) -> set[str]:
-    padded = f"^{word}$"
-    return {padded[i : i + 2] for i in range(len(padded) - 1)}
+class Spelled:
+    """The keys of a view's entities by the pairs of letters in their words, for `similar_names`.
+
+    A word's pairs are those of ``^word$``, each once. Made in one pass over all words and kept:
+    asking costs what the entities with a shared pair cost, without a look at any word.
+    """
+
+    def __init__(self, counts: dict[str, int]) -> None:
+        self.keys = sorted(counts)
+        self.counts = np.array([counts[key] for key in self.keys], np.int64)
+        kinds = [key.partition(":")[0] for key in self.keys]
+        self._kinds = sorted(set(kinds))
+        numbers = {kind: number for number, kind in enumerate(self._kinds)}
+        self._kind = np.array([numbers[kind] for kind in kinds], np.int64)
+        words = [f"^{key.partition(':')[2]}$" for key in self.keys]
+        widths = np.array([len(word) for word in words], np.int64)
+        self._lengths = widths - 2
+        owners, codes = _coded_pairs("".join(words), widths)
+        self._n_pairs = np.bincount(owners, minlength=len(words))
+        order = np.argsort(codes, kind="stable")
+        self._codes, self._owners = codes[order], owners[order]
+
+    def nearest(self, wanted: str, types: Collection[str] | None) -> list[int]:
+        """The numbers of the keys that share most pairs with a word (Dice's coefficient)."""
+        own = f"^{wanted}$"
+        _, codes = _coded_pairs(own, np.array([len(own)], np.int64))
+        first = np.searchsorted(self._codes, codes, side="left")
+        last = np.searchsorted(self._codes, codes, side="right")
+        hit = [self._owners[a:b] for a, b in zip(first, last, strict=True)]
+        shared = np.bincount(np.concatenate(hit), minlength=len(self.keys))
+        may = (shared > 0) & (np.abs(self._lengths - len(wanted)) <= 4)
+        if types is not None:
+            allowed = np.array([kind in types for kind in self._kinds], np.bool_)
+            may &= allowed[self._kind]
+        numbers = np.flatnonzero(may)
+        overlap = 2 * shared[numbers] / (len(codes) + self._n_pairs[numbers])
+        best: list[int] = numbers[np.lexsort((numbers, -overlap))[:_NEAREST]].tolist()
+        return best
+
+
+def _coded_pairs(text: str, widths: Any) -> tuple[Any, Any]:
+    """Of words end to end the pairs of letters, each once a word: (number of the word, pair)."""
+    letters = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32).astype(np.int64)
+    owners = np.repeat(np.arange(len(widths)), widths)
+    inside = owners[1:] == owners[:-1]
+    codes = (letters[:-1] << 21 | letters[1:])[inside]
+    order = np.lexsort((codes, owners[1:][inside]))
+    words, codes = owners[1:][inside][order], codes[order]
+    fresh = np.ones(len(codes), np.bool_)
+    fresh[1:] = (codes[1:] != codes[:-1]) | (words[1:] != words[:-1])
+    return words[fresh], codes[fresh]
 
 
 def edits(one: str, other: str, most: int) -> int:
@@ -109,16 +146,21 @@ def edits(one: str, other: str, most: int) -> int:
     """
     if abs(len(one) - len(other)) > most:
         return most + 1
-    before: list[int] = []
-    last = list(range(len(other) + 1))
-    for i, a in enumerate(one, 1):
-        row = [i]
-        for j, b in enumerate(other, 1):
-            cost = min(last[j] + 1, row[j - 1] + 1, last[j - 1] + (a != b))
-            if i > 1 and j > 1 and a == other[j - 2] and one[i - 2] == b:
-                cost = min(cost, before[j - 2] + 1)
-            row.append(cost)
-        if min(row) > most:
-            return most + 1
-        before, last = last, row
-    return min(last[-1], most + 1)
+    if not one:
+        return min(len(other), most + 1)
+    # Hyyro (2003): a column of the matrix as the bits of a number, one step a letter.
+    whole = (1 << len(one)) - 1
+    last = 1 << (len(one) - 1)
+    places: dict[str, int] = {}
+    for i, letter in enumerate(one):
+        places[letter] = places.get(letter, 0) | 1 << i
+    up, down, diagonal, before, distance = whole, 0, 0, 0, len(one)
+    for letter in other:
+        here = places.get(letter, 0)
+        swapped = ((~diagonal & here) << 1) & before
+        diagonal = ((((here & up) + up) ^ up) | here | down | swapped) & whole
+        right, left = down | (whole & ~(diagonal | up)), diagonal & up
+        distance += bool(right & last) - bool(left & last)
+        right, left = (right << 1 | 1) & whole, left << 1 & whole
+        up, down, before = left | (whole & ~(diagonal | right)), right & diagonal, here
+    return min(distance, most + 1)

@@ -11,14 +11,17 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Collection, Iterator
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .. import _core
+from .columns_io import Int64Array
+from .grep_scan import Lines, joinable, joined, matches_of, scan
 from .literals import EVERYTHING, Tree, required_literals
 from .live import Live, Spot
-from .model import Document, Span
+from .model import Chunk, Document, Span
 from .perl_classes import unicode_classes
 from .rawmap import locate_many
 from .segment import Segment
@@ -51,6 +54,7 @@ class Matcher:
             )
         self._needle = pattern.encode("utf-8", "surrogatepass")
         self._regex: Any = None
+        self.joinable = not literal and joinable(pattern)
         if literal and not ignore_case:
             self.needed: Tree = self._needle if len(self._needle) > 2 else EVERYTHING
             return
@@ -66,6 +70,11 @@ class Matcher:
         if self._regex is None:
             return self._needle in data
         return self.needed == EVERYTHING or _held(self.needed, _core.trigram_fold(data))
+
+    @property
+    def regex(self) -> Any:
+        """The compiled pattern; None for a literal that is searched as bytes."""
+        return self._regex
 
     def lines(self, data: bytes) -> Iterator[_Found]:
         """The lines that match, in order."""
@@ -89,8 +98,7 @@ class Matcher:
 
     def _spans(self, data: bytes, start: int) -> Iterator[Span]:
         if self._regex is not None:
-            for match in self._regex.finditer(data[start:] if start else data):
-                begin, stop = match.span()
+            for begin, stop in matches_of(self._regex, data[start:] if start else data):
                 yield begin + start, stop + start
             return
         needle = self._needle
@@ -120,6 +128,7 @@ def _compiled(pattern: str, literal: bool, ignore_case: bool) -> Any:
     options = re2.Options()
     options.log_errors = False
     options.never_nl = True
+    options.never_capture = True  # the whole match is all that is asked for
     options.max_mem = _MEMORY
     text = re2.escape(pattern) if literal else unicode_classes(pattern)
     flags = "(?im)" if ignore_case else "(?m)"
@@ -146,12 +155,18 @@ def grep(
     matcher = Matcher(pattern, literal, ignore_case)
     masks = Trigrams(live).masks(matcher.needed)
     chosen = None if documents is None else frozenset(documents)
+    found = [
+        (document, spot)
+        for document, spot in _candidates(live, masks)
+        if chosen is None or document.id in chosen
+    ]
+    n_documents = live.n_documents if chosen is None else len(chosen)
+    if raw and matcher.joinable and matcher.regex is not None:
+        return _joined(live, matcher, found, n_documents, limit, skip)
     lines: list[GrepLine] = []
     total_lines = total_matches = total_documents = scanned = 0
     last = None if limit is None else skip + limit
-    for document, spot in _candidates(live, masks):
-        if chosen is not None and document.id not in chosen:
-            continue
+    for document, spot in found:
         scanned += 1
         segment = live.segments[spot.segment]
         seen = total_lines
@@ -170,9 +185,78 @@ def grep(
         total_matches,
         total_documents,
         scanned,
-        live.n_documents if chosen is None else len(chosen),
+        n_documents,
         shown(matcher.needed),
     )
+
+
+def _joined(
+    live: Live,
+    matcher: Matcher,
+    found: list[tuple[Document, Spot]],
+    n_documents: int,
+    limit: int | None,
+    skip: int,
+) -> GrepResult:
+    """The same over raw bytes, many documents in one pass."""
+    lines: list[GrepLine] = []
+    total_lines = total_matches = total_documents = 0
+    last = None if limit is None else skip + limit
+
+    def texts() -> Iterator[tuple[int, bytes]]:
+        for number, (document, spot) in enumerate(found):
+            data = bytes(live.segments[spot.segment].raw(spot.number))
+            if document.encoding.startswith("utf-16"):
+                data = data.decode(document.encoding).encode("utf-8", "surrogatepass")
+            yield number, data.removeprefix(_BOM)
+
+    for each in scan(matcher.regex, joined(texts())):
+        n = len(each.owner)
+        wanted = range(
+            min(max(skip - total_lines, 0), n),
+            n if last is None else min(max(last - total_lines, 0), n),
+        )
+        lines += [_line(live, each, place, found) for place in wanted]
+        total_lines += n
+        total_matches += len(each.begins)
+        total_documents += len(np.unique(each.owner))
+    return GrepResult(
+        tuple(lines),
+        total_lines,
+        total_matches,
+        total_documents,
+        len(found),
+        n_documents,
+        shown(matcher.needed),
+    )
+
+
+def _line(live: Live, given: Lines, place: int, found: list[tuple[Document, Spot]]) -> GrepLine:
+    owner = int(given.owner[place])
+    document, spot = found[given.buffer.numbers[owner]]
+    segment = live.segments[spot.segment]
+    raw, base = segment.raw(spot.number), int(given.buffer.starts[owner])
+    matches = slice(int(given.first[place]), int(given.first[place + 1]))
+    begins = (given.begins[matches] - base).tolist()
+    stops = (given.stops[matches] - base).tolist()
+    data = given.buffer.data
+    start = max(data.rfind(b"\n", base, base + begins[0]) + 1, base) - base
+    end = data.find(b"\n", base + begins[0]) - base
+    span, spans = (start, end), list(zip(begins, stops, strict=True))
+    if document.encoding.startswith("utf-16"):
+        text = bytes(raw).decode(document.encoding).encode("utf-8", "surrogatepass")
+        shift = len(_BOM) * text.startswith(_BOM)
+        span, spans = _of_utf16(document, text, *_shifted(span, spans, shift))
+    elif raw[:3] == _BOM:
+        span, spans = _shifted(span, spans, len(_BOM))
+    chunk = _chunk_at(segment, spot.number, spans[0][0])
+    name = segment.chunk_ids[chunk] if chunk >= 0 else ""
+    number = int(given.number[place])
+    return GrepLine(document.id, document.path, number, span, tuple(spans), name)
+
+
+def _shifted(span: Span, matches: list[Span], by: int) -> tuple[Span, list[Span]]:
+    return (span[0] + by, span[1] + by), [(begin + by, stop + by) for begin, stop in matches]
 
 
 def _candidates(live: Live, masks: list[Any]) -> Iterator[tuple[Document, Spot]]:
@@ -197,13 +281,19 @@ def _raw_lines(matcher: Matcher, segment: Segment, doc: int, document: Document)
         return
     text = data.decode(document.encoding).encode("utf-8", "surrogatepass")
     for found in matcher.lines(text):
-        places = sorted({*found.span, *(place for match in found.matches for place in match)})
-        at = {
-            place: len(text[:place].decode("utf-8", "surrogatepass").encode(document.encoding))
-            for place in places
-        }
-        spans = [(at[begin], at[stop]) for begin, stop in found.matches]
-        yield found.number, (at[found.span[0]], at[found.span[1]]), spans, -1
+        yield found.number, *_of_utf16(document, text, found.span, found.matches), -1
+
+
+def _of_utf16(
+    document: Document, text: bytes, span: Span, matches: list[Span]
+) -> tuple[Span, list[Span]]:
+    """Bytes of a text in UTF-8 as those of the document that it was."""
+    places = sorted({*span, *(place for match in matches for place in match)})
+    at = {
+        place: len(text[:place].decode("utf-8", "surrogatepass").encode(document.encoding))
+        for place in places
+    }
+    return (at[span[0]], at[span[1]]), [(at[begin], at[stop]) for begin, stop in matches]
 
 
 def _rendered_lines(matcher: Matcher, segment: Segment, doc: int, document: Document) -> _Lines:
@@ -220,7 +310,26 @@ def _rendered_lines(matcher: Matcher, segment: Segment, doc: int, document: Docu
             yield chunk.lines[0] + before, span, matches, number
 
 
-def _raw_span(chunk: StoredChunk, raw_map: bytes, width: int, span: Span) -> Span:
+def rendered_matches(matcher: Matcher, chunk: Chunk, most: int) -> list[Span]:
+    """The raw bytes that show the first matches in a chunk's text."""
+    text = chunk.text.encode("utf-8", "surrogatepass")
+    spans = (span for found in matcher.lines(text) for span in found.matches)
+    return [_raw_span(chunk, chunk.raw_map, len(text), span) for span in islice(spans, most)]
+
+
+def matching_chunks(live: Live, matcher: Matcher) -> Int64Array:
+    """See :meth:`gnomon.corpus.snapshot.Snapshot.matching`."""
+    masks = Trigrams(live).masks(matcher.needed)
+    found: list[int] = []
+    for _, spot in _candidates(live, masks):
+        segment = live.segments[spot.segment]
+        for number, _, _, text in segment.rendered_chunks(spot.number):
+            if matcher.may_match(text) and next(matcher.lines(text), None) is not None:
+                found.append(int(segment.cids[number]))
+    return np.array(found, np.int64)
+
+
+def _raw_span(chunk: StoredChunk | Chunk, raw_map: bytes, width: int, span: Span) -> Span:
     """The raw bytes that show bytes of a chunk's text, which has `width`; an empty span stays
     one.
     """

@@ -181,16 +181,10 @@ class _Check:
         marker = Marker(self.slots, tree)
         words = self.slots.words(inside)
         slots, values = self.slots.top(tree, self.slots.n, words)
-        scores = dict(zip(slots.tolist(), values.tolist(), strict=True))
-        shows = [self._shows(claim) for claim in (self.a, self.b)]
-        best: dict[int, dict[int, int]] = {}  # group -> claim -> slot
-        for slot in scores:
-            group = best.setdefault(int(codes[slot]), {})
-            for i, mask in enumerate(shows):
-                if mask[slot]:
-                    group.setdefault(i, slot)
-        passages = [slot for group in best.values() for slot in dict.fromkeys(group.values())]
-        return passages, scores, marker
+        groups = codes[slots]
+        places = _best_of_groups(groups, [self._shows(claim)[slots] for claim in (self.a, self.b)])
+        passages = slots[places].tolist()
+        return passages, dict(zip(passages, values[places].tolist(), strict=True)), marker
 
     def _positive(self) -> list[Query]:
         return [
@@ -266,3 +260,22 @@ class _Check:
             share = round(min(held / whole, 1.0), 4) if whole else 0.0
             confidence = Confidence(share, "coverage") if relaxed else Confidence(1.0, "exact")
             yield presenter.item(Hit(chunk, score, confidence, relaxed))
+
+
+def _best_of_groups(groups: Any, shows: list[Any]) -> Any:
+    """Places in a ranking: of each group the first that shows each claim, groups by their first
+    place. `groups` and each of `shows` have one value for each place.
+
+    >>> one, two = np.array([1, 0, 1, 0, 0]), np.array([0, 1, 1, 1, 0])
+    >>> _best_of_groups(np.array([7, 5, 5, 7, 7]), [one == 1, two == 1]).tolist()
+    [0, 3, 1, 2]
+    """
+    _, first, number = np.unique(groups, return_index=True, return_inverse=True)
+    found = []
+    for claim in shows:
+        places = np.flatnonzero(claim)
+        _, best = np.unique(number[places], return_index=True)
+        found.append(places[best])
+    every = np.unique(np.concatenate(found))
+    ordered = every[np.lexsort((every, first[number[every]]))]
+    return ordered

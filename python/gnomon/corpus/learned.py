@@ -1,7 +1,9 @@
 """Weights of the search modes learned from outcomes, apart for each type of task.
 
-Off unless given: nothing reads them but what is handed a `LearnedWeights`. They say what they rest
-on (`table`), they are bounded, and with few outcomes they hardly differ from 1.
+Off unless given: ``Corpus.open(path, learned=...)`` (``--learned FILE`` on the command line) makes
+them count in the fusion of hybrid searches, for the `task` of each; the tools ask as
+``search_general_knowledge``. They say what they rest on (`table`, ``gnomon corpus learned FILE``,
+and a note in each answer), they are bounded, and with few outcomes they hardly differ from 1.
 
 For a type of task and a mode with s successes in n outcomes the estimate is (s + 1) / (n + 2), the
 mean of a Beta(1, 1) prior's posterior. A mode's weight is its estimate over the mean of all modes'
@@ -17,6 +19,7 @@ from typing import Any
 
 from ..fusion import rrf_scores
 from .answers import Answer, Item, Part, Score
+from .eval_tasks import Passage, Task, share
 from .kept_file import load, save
 from .questions import Questions
 
@@ -81,6 +84,10 @@ class LearnedWeights:
         mean = total / len(MODES)
         return {mode: min(max(estimates[mode] / mean, LOWEST), HIGHEST) for mode in MODES}
 
+    def every(self) -> dict[str, dict[str, float]]:
+        """The weights of each type as they are now, and under "" those of all types."""
+        return {kind: self.weights(kind) for kind in (*self._counts, EVERY)}
+
     def table(self) -> list[dict[str, Any]]:
         """What the weights rest on: a row for each type and mode with an outcome."""
         return [
@@ -115,6 +122,33 @@ class LearnedWeights:
         except (AttributeError, TypeError, ValueError) as error:
             raise ValueError(f"{os.fspath(path)} holds no outcomes: {error}") from error
         return made
+
+
+def observe(
+    asked: Questions[Answer],
+    tasks: Iterable[Task],
+    learned: LearnedWeights,
+    task_type: str,
+    *,
+    modes: Iterable[str] = ("sparse", "dense"),
+    k: int = 10,
+) -> int:
+    """Asks each answerable task's question in each mode, and notes whether a quote of its evidence
+    lies inside one of the first `k` passages. Returns the number of outcomes.
+
+    A mode that the corpus cannot serve gives no outcome.
+    """
+    n, every = 0, tuple(modes)
+    for task in tasks:
+        for mode in every if task.evidence else ():
+            options: dict[str, Any] = {"relax": False, "detail": "ids", "max_tokens": 100_000}
+            answer = asked.hybrid_search(task.question[:16_000], mode, k=k, **options)
+            if answer.report.mode != mode:
+                continue
+            shown = [Passage(item.path, *item.span, "", id=item.chunk_id) for item in answer.items]
+            learned.note(task_type, mode, share(task, shown, shown=False) > 0)
+            n += 1
+    return n
 
 
 def weighted_search(

@@ -243,7 +243,44 @@ def http_app(
     to it (as CVE-2025-66416 of the SDK shows).
     """
     app = server.streamable_http_app(host=host, custom_starlette_routes=list(routes))
-    return _checked(app, callers) if callers is not None and callers.tokens else app
+    if callers is not None and callers.tokens:
+        app = _checked(app, callers)
+    return _for_this_machine(app) if host in LOCAL else app
+
+
+LOCAL = ("127.0.0.1", "localhost", "::1")
+
+
+def _for_this_machine(app: Any) -> Callable[..., Any]:
+    """Refuses what a page of another site makes a browser send here: the SDK checks ``/mcp``, and
+    the page's own routes would answer under any name.
+    """
+    from urllib.parse import urlsplit
+
+    from starlette.datastructures import Headers
+    from starlette.responses import PlainTextResponse
+
+    def named(address: str) -> bool:
+        try:
+            return urlsplit(address).hostname in LOCAL
+        except ValueError:
+            return False
+
+    async def local(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            headers = Headers(scope=scope)
+            origin = headers.get("origin")
+            refused = None
+            if not named(f"//{headers.get('host', '')}"):
+                refused = PlainTextResponse("this server answers to this machine's names\n", 421)
+            elif origin is not None and not named(origin):
+                refused = PlainTextResponse("not for pages of other sites\n", 403)
+            if refused is not None:
+                await refused(scope, receive, send)
+                return
+        await app(scope, receive, send)
+
+    return local
 
 
 def _checked(app: Any, callers: Callers) -> Callable[..., Any]:

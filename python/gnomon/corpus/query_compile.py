@@ -21,7 +21,7 @@ from ..bm25_query import (
     Term,
     Where,
 )
-from .model import Span
+from .grep import Matcher
 from .query_ast import (
     Close,
     Every,
@@ -36,8 +36,9 @@ from .query_ast import (
     Word,
     leaves,
 )
-from .query_fields import ERROR_TYPES, INDEX_FIELDS
-from .query_match import glob, in_range
+from .query_fields import DECLARED, ERROR_TYPES, INDEX_FIELDS
+from .query_match import dated, glob, in_range
+from .regex_spans import RegexSpans
 from .slots import Mask, Slots, SlotSet
 
 _FUZZY_MOST = 255
@@ -69,7 +70,7 @@ class Compiler:
         if analyzer is None:
             raise ValueError("the sparse index has no analyzer")
         self.analyzer = analyzer
-        self.regex_spans: dict[str, list[Span]] = {}  # raw matches by chunk id
+        self.regex_spans = RegexSpans(slots.snapshot)
         self._made: dict[Node, Query | None] = {}
 
     def query(self, node: Node) -> Query | None:
@@ -144,17 +145,14 @@ class Compiler:
 
     def _regex(self, node: Regex) -> Query:
         try:
-            found = self.slots.snapshot.grep(
-                node.pattern, ignore_case=node.ignore_case, raw=False, limit=None
-            )
+            matcher = Matcher(node.pattern, ignore_case=node.ignore_case)
         except ValueError as error:
             raise QueryError("bad_regex", str(error), "escape it, or search the words") from None
         except ImportError as error:
             raise QueryError("no_regex", str(error), "search the words") from None
-        for line in found.lines:
-            self.regex_spans.setdefault(line.chunk_id, []).extend(line.matches)
-        ids = list(dict.fromkeys(line.chunk_id for line in found.lines))
-        return Where(SlotSet(self.slots.mask(self.slots.of_chunks(ids))))
+        self.regex_spans.add(matcher)
+        cids = self.slots.snapshot.matching(matcher)
+        return Where(SlotSet(self.slots.mask(self.slots.of_cids(cids))))
 
     def _close(self, node: Close) -> Query | None:
         parts: list[Any] = []
@@ -183,6 +181,8 @@ class Compiler:
                 raise QueryError("bad_filter", f"{node.field} takes no range", "give a name")
             types = ERROR_TYPES if node.field == "error" else None
             return self._named(node.pattern, types)
+        if node.field in DECLARED:
+            return self._declared(node)
         holds: Callable[[str], bool]
         if ranged or (node.field in ("version",) and not node.pattern):
             holds = in_range(node.low, node.high, node.low_open, node.high_open)
@@ -191,6 +191,22 @@ class Compiler:
         if not self.slots.n_live:
             return np.zeros(self.slots.n, dtype=np.bool_)
         return self.slots.where(node.field, node.shown(), holds)
+
+    def _declared(self, node: Meta) -> Mask:
+        """The passages of documents that say so of themselves: dates and tags."""
+        holds: Callable[[str], bool]
+        if node.field == "date":
+            try:
+                holds = dated(node.pattern, node.low, node.high, node.low_open, node.high_open)
+            except ValueError as error:
+                raise QueryError("bad_filter", str(error), "a range is [2023 TO 2024-06]") from None
+        elif node.low is not None or node.high is not None:
+            raise QueryError("bad_filter", f"{node.field} takes no range", "give a name")
+        else:
+            holds = glob(node.pattern, node.field)
+        said = self.slots.declared[node.field]
+        documents = {doc for doc, values in said.items() if any(map(holds, values))}
+        return self.slots.where("doc", f"{node.field} {node.shown()}", documents.__contains__)
 
     def _named(self, name: str, types: Any) -> Mask:
         graph = self.slots.snapshot.graph

@@ -15,10 +15,18 @@ META_FIELDS = {
     "version": "version",
     "kind": "kind",
     "trust": "trust",
+    "date": "date",
+    "tag": "tag",
+    "tags": "tag",
     "doc": "doc",
     "section_id": "within",
     "entity": "entity",
     "error": "error",
+}
+#: What a document says of itself in its front matter or fields, and what that is called there.
+DECLARED = {
+    "date": ("date", "lastmod", "last_modified", "updated", "published", "created"),
+    "tag": ("tags", "tag", "keywords", "categories", "labels"),
 }
 #: Names of text, and the name of the group of the sparse index's fields that each searches.
 TEXT_FIELDS = {

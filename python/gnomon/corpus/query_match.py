@@ -16,6 +16,12 @@ from collections.abc import Callable
 
 _PIECES = re.compile(r"\d+|[^\W\d_]+")
 _NUMBER_MOST = 18  # digits
+_DATE = re.compile(r"(\d{4})(?:[-/.](\d{1,2})(?:[-/.](\d{1,2})(?:T.*)?)?)?", re.DOTALL)
+_DAY = re.compile(r"(?<!\d)(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})(?!\d)")
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_NAMED = rf"(?P<month>(?:{'|'.join(_MONTHS)})[a-z]*)\.?"
+_MONTH_FIRST = re.compile(rf"\b{_NAMED} (?P<day>\d{{1,2}}),? (?P<year>\d{{4}})\b", re.I)
+_DAY_FIRST = re.compile(rf"\b(?P<day>\d{{1,2}}) {_NAMED},? (?P<year>\d{{4}})\b", re.I)
 
 
 def glob(pattern: str, field: str) -> Callable[[str], bool]:
@@ -59,6 +65,72 @@ def _starred(pattern: str) -> Callable[[str], bool]:
 
 def _piece(text: str) -> re.Pattern[str]:
     return re.compile("".join("." if c == "?" else re.escape(c) for c in text), re.DOTALL)
+
+
+def dated(
+    pattern: str, low: str | None, high: str | None, low_open: bool, high_open: bool
+) -> Callable[[str], bool]:
+    """Whether a day (2024-05-17) lies in a period: a year, a month, a day, or from one to another.
+
+    A period is all of its days: ``[2023 TO 2024]`` ends with the last day of 2024, ``{2023 TO *]``
+    begins with 2024. `pattern` may hold stars instead. Raises ValueError for what is no date.
+
+    >>> day = "2024-05-17"
+    >>> [dated(p, None, None, False, False)(day) for p in ("2024-5", "*-06-*", "2024-05-18")]
+    [True, False, False]
+    >>> [dated("", "2023", "2024", *open_)(day) for open_ in ((False, True), (True, False))]
+    [False, True]
+    """
+    if low is None and high is None:
+        if "*" in pattern or "?" in pattern:
+            return _starred(pattern.casefold()[:500])
+        low = high = pattern
+    least = None if low is None else _period(low)[low_open]
+    most = None if high is None else _period(high)[not high_open]
+
+    def holds(value: str) -> bool:
+        if least is not None and (value <= least if low_open else value < least):
+            return False
+        return most is None or (value < most if high_open else value <= most)
+
+    return holds
+
+
+def _period(text: str) -> tuple[str, str]:
+    """The first and the last day of a year, a month or a day."""
+    match = _DATE.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(f"{text[:40]!r} is no date: write 2024, 2024-05 or 2024-05-17")
+    year, month, day = match[1], match[2], match[3]
+    first = f"{year}-{int(month or 1):02}-{int(day or 1):02}"
+    return first, f"{year}-{int(month or 12):02}-{int(day or 31):02}"
+
+
+def day_of(text: str) -> str:
+    """The day that a text begins with or names; "" for none.
+
+    >>> day_of("2024-5-17T10:00:00Z"), day_of("May 17, 2024"), day_of("17 May 2024"), day_of("soon")
+    ('2024-05-17', '2024-05-17', '2024-05-17', '')
+    """
+    match = _DAY.search(text)
+    if match is not None:
+        return f"{match[1]}-{int(match[2]):02}-{int(match[3]):02}"
+    for words in (_MONTH_FIRST.search(text), _DAY_FIRST.search(text)):
+        if words is not None:
+            month = _MONTHS.index(words["month"][:3].casefold()) + 1
+            return f"{words['year']}-{month:02}-{int(words['day']):02}"
+    return ""
+
+
+def tags_of(text: str) -> list[str]:
+    """The tags of a line of front matter.
+
+    >>> tags_of('["a b", c]'), tags_of("x, Y"), tags_of("one")
+    (['a b', 'c'], ['x', 'Y'], ['one'])
+    """
+    inner = text.strip().removeprefix("[").removesuffix("]")
+    parts = (part.strip().strip("\"'").lstrip("#").strip() for part in inner.split(","))
+    return [part for part in parts if part]
 
 
 def version_key(text: str) -> tuple[tuple[int, int, str], ...]:

@@ -8,20 +8,13 @@ or an unknown mode raises.
 
 from __future__ import annotations
 
-import builtins
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 import msgspec
 
-MODES = ("auto", "sparse", "dense", "hybrid", "exact")
-DETAILS = ("ids", "low", "text", "full")
-SCOPES = ("chunk", "section", "doc")
-DIRECTIONS = ("out", "in", "both")
-TOKENS_LEAST = 256
-TOKENS_MOST = 100_000
-K_MOST = 1000
-
+from . import arguments as check
+from .arguments import DIRECTIONS, K_MOST, MODES, SCOPES
 
 _R = TypeVar("_R")  # an Answer, or what gives one when it is awaited
 
@@ -63,6 +56,9 @@ class Questions(Generic[_R]):
         *,
         operator: str = "",
         relax: bool = True,
+        collapse: str = "",
+        mmr: float | None = None,
+        task: str = "",
         detail: str = "full",
         max_tokens: int = 1500,
     ) -> _R:
@@ -74,20 +70,28 @@ class Questions(Generic[_R]):
         changes how terms are joined. Unless `relax` is off, a query without a hit goes down the
         stated ladder (`report.fallbacks`), and what that finds is marked ``item.relaxed``;
         `report.total` counts what answers the query as written, always.
+
+        ``collapse="near"`` shows of passages that are nearly the same only the best
+        (`item.also` names others); `mmr`, from 0 (novelty only) to 1 (relevance only), puts the
+        first 50 in the order of maximal marginal relevance: see `gnomon.corpus.spread`. `task` is
+        the type of task whose learned weights count, if the corpus was opened with such.
         """
         return self._ask(
             Call(
                 "hybrid_search",
                 {
-                    "query": _text(query, "query"),
-                    "mode": _one_of(mode, "mode", MODES),
-                    "filters": _mapping(filters),
-                    "k": _count(k, "k", 1, K_MOST),
-                    "scope": _scope(scope),
-                    "cursor": _text(cursor or "", "cursor"),
-                    "operator": _one_of(operator, "operator", ("", "and", "or")),
+                    "query": check.text(query, "query"),
+                    "mode": check.one_of(mode, "mode", MODES),
+                    "filters": check.mapping(filters),
+                    "k": check.count(k, "k", 1, K_MOST),
+                    "scope": check.scope(scope),
+                    "cursor": check.text(cursor or "", "cursor"),
+                    "operator": check.one_of(operator, "operator", ("", "and", "or")),
                     "relax": bool(relax),
-                    **_bounds(detail, max_tokens),
+                    "collapse": check.one_of(collapse, "collapse", ("", "near")),
+                    "mmr": check.share(mmr, "mmr"),
+                    "task": check.text(task, "task"),
+                    **check.bounds(detail, max_tokens),
                 },
             )
         )
@@ -117,15 +121,15 @@ class Questions(Generic[_R]):
             Call(
                 "navigate",
                 {
-                    "entity_or_id": _text(entity_or_id, "entity_or_id"),
-                    "relation": None if relation is None else _text(relation, "relation"),
-                    "direction": _one_of(direction, "direction", DIRECTIONS),
-                    "depth": _count(depth, "depth", 1, 3),
-                    "types": [_text(each, "types") for each in _listed(types, "types")],
-                    "filters": _mapping(filters),
-                    "k": _count(k, "k", 1, K_MOST),
-                    "cursor": _text(cursor or "", "cursor"),
-                    **_bounds(detail, max_tokens),
+                    "entity_or_id": check.text(entity_or_id, "entity_or_id"),
+                    "relation": None if relation is None else check.text(relation, "relation"),
+                    "direction": check.one_of(direction, "direction", DIRECTIONS),
+                    "depth": check.count(depth, "depth", 1, 3),
+                    "types": [check.text(each, "types") for each in check.listed(types, "types")],
+                    "filters": check.mapping(filters),
+                    "k": check.count(k, "k", 1, K_MOST),
+                    "cursor": check.text(cursor or "", "cursor"),
+                    **check.bounds(detail, max_tokens),
                 },
             )
         )
@@ -149,16 +153,16 @@ class Questions(Generic[_R]):
                 "contextual_refine",
                 {
                     "previous_result_ids": [
-                        _text(each, "previous_result_ids")
-                        for each in _listed(previous_result_ids, "previous_result_ids")
+                        check.text(each, "previous_result_ids")
+                        for each in check.listed(previous_result_ids, "previous_result_ids")
                     ],
-                    "query": _text(query, "query"),
-                    "within": _one_of(within, "within", SCOPES),
-                    "mode": _one_of(mode, "mode", MODES),
-                    "filters": _mapping(filters),
-                    "k": _count(k, "k", 1, K_MOST),
-                    "cursor": _text(cursor or "", "cursor"),
-                    **_bounds(detail, max_tokens),
+                    "query": check.text(query, "query"),
+                    "within": check.one_of(within, "within", SCOPES),
+                    "mode": check.one_of(mode, "mode", MODES),
+                    "filters": check.mapping(filters),
+                    "k": check.count(k, "k", 1, K_MOST),
+                    "cursor": check.text(cursor or "", "cursor"),
+                    **check.bounds(detail, max_tokens),
                 },
             )
         )
@@ -185,13 +189,13 @@ class Questions(Generic[_R]):
             Call(
                 "verify_hypothesis",
                 {
-                    "a": _text(a, "a"),
-                    "b": _text(b, "b"),
-                    "scope": _hypothesis_scope(scope),
-                    "filters": _mapping(filters),
-                    "k": _count(k, "k", 1, K_MOST),
-                    "cursor": _text(cursor or "", "cursor"),
-                    **_bounds(detail, max_tokens),
+                    "a": check.text(a, "a"),
+                    "b": check.text(b, "b"),
+                    "scope": check.hypothesis_scope(scope),
+                    "filters": check.mapping(filters),
+                    "k": check.count(k, "k", 1, K_MOST),
+                    "cursor": check.text(cursor or "", "cursor"),
+                    **check.bounds(detail, max_tokens),
                 },
             )
         )
@@ -205,10 +209,10 @@ class Questions(Generic[_R]):
             Call(
                 "read",
                 {
-                    "target": _text(target, "target"),
-                    "around": _count(around, "around", 0, 50),
-                    "cursor": _text(cursor or "", "cursor"),
-                    **_bounds("full", max_tokens),
+                    "target": check.text(target, "target"),
+                    "around": check.count(around, "around", 0, 50),
+                    "cursor": check.text(cursor or "", "cursor"),
+                    **check.bounds("full", max_tokens),
                 },
             )
         )
@@ -236,15 +240,15 @@ class Questions(Generic[_R]):
             Call(
                 "grep",
                 {
-                    "pattern": _text(pattern, "pattern"),
+                    "pattern": check.text(pattern, "pattern"),
                     "literal": bool(literal),
                     "raw": bool(raw),
                     "ignore_case": bool(ignore_case),
-                    "filters": _mapping(filters),
-                    "scope": _scope(scope),
-                    "k": _count(k, "k", 1, K_MOST),
-                    "cursor": _text(cursor or "", "cursor"),
-                    **_bounds(detail, max_tokens),
+                    "filters": check.mapping(filters),
+                    "scope": check.scope(scope),
+                    "k": check.count(k, "k", 1, K_MOST),
+                    "cursor": check.text(cursor or "", "cursor"),
+                    **check.bounds(detail, max_tokens),
                 },
             )
         )
@@ -257,17 +261,17 @@ class Questions(Generic[_R]):
             Call(
                 "outline",
                 {
-                    "target": _text(target, "target"),
-                    "depth": _count(depth, "depth", 1, 64),
-                    "cursor": _text(cursor or "", "cursor"),
-                    **_bounds("low", max_tokens),
+                    "target": check.text(target, "target"),
+                    "depth": check.count(depth, "depth", 1, 64),
+                    "cursor": check.text(cursor or "", "cursor"),
+                    **check.bounds("low", max_tokens),
                 },
             )
         )
 
     def stats(self) -> _R:
         """How much there is that the caller may see, in `report.counts`."""
-        return self._ask(Call("stats", _bounds("low", 2000)))
+        return self._ask(Call("stats", check.bounds("low", 2000)))
 
     def list(
         self,
@@ -287,78 +291,17 @@ class Questions(Generic[_R]):
             Call(
                 "list",
                 {
-                    "kind": _one_of(
+                    "kind": check.one_of(
                         kind, "kind", ("documents", "sources", "entities", "relations")
                     ),
-                    "pattern": _text(pattern, "pattern"),
-                    "filters": _mapping(filters),
-                    "k": _count(k, "k", 1, K_MOST),
-                    "cursor": _text(cursor or "", "cursor"),
-                    **_bounds("low", max_tokens),
+                    "pattern": check.text(pattern, "pattern"),
+                    "filters": check.mapping(filters),
+                    "k": check.count(k, "k", 1, K_MOST),
+                    "cursor": check.text(cursor or "", "cursor"),
+                    **check.bounds("low", max_tokens),
                 },
             )
         )
 
 
 # What a caller may pass
-
-
-def _text(value: Any, name: str) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{name} must be a str, got a {type(value).__name__}")
-    return value
-
-
-def _one_of(value: Any, name: str, known: Sequence[str]) -> str:
-    if value not in known:
-        shown = ", ".join(repr(each) for each in known)
-        raise ValueError(f"{name} must be one of {shown}, got {value!r}")
-    return str(value)
-
-
-def _count(value: Any, name: str, least: int, most: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name} must be a whole number, got a {type(value).__name__}")
-    if not least <= value <= most:
-        raise ValueError(f"{name} must lie between {least} and {most}, got {value}")
-    return value
-
-
-def _listed(value: Any, name: str) -> builtins.list[Any]:
-    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
-        raise TypeError(f"{name} must be a list of str, got a {type(value).__name__}")
-    return builtins.list(value)
-
-
-def _mapping(value: Any) -> dict[str, Any] | None:
-    if not value:
-        return None
-    if not isinstance(value, Mapping):
-        raise TypeError(f"filters must be a mapping, got a {type(value).__name__}")
-    for key in value:
-        _text(key, "filters: a field's name")
-    found: dict[str, Any] = msgspec.to_builtins(dict(value))
-    return found
-
-
-def _scope(value: Any) -> Any:
-    if value is None or isinstance(value, str):
-        return value or None
-    return sorted({_text(each, "scope") for each in _listed(value, "scope")})
-
-
-def _hypothesis_scope(value: Any) -> str:
-    text = _text(value, "scope")
-    if text in SCOPES:
-        return text
-    name, _, number = text.partition(":")
-    if name == "near" and number.isascii() and number.isdigit() and len(number) < 7:
-        return f"near:{int(number)}"
-    raise ValueError(f"scope must be 'chunk', 'section', 'doc' or 'near:N', got {value!r}")
-
-
-def _bounds(detail: Any, max_tokens: Any) -> dict[str, Any]:
-    return {
-        "detail": _one_of(detail, "detail", DETAILS),
-        "max_tokens": _count(max_tokens, "max_tokens", TOKENS_LEAST, TOKENS_MOST),
-    }

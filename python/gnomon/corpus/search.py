@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from .answers import (
     Answer,
     Confidence,
     Fallback,
+    Item,
     NoHit,
     Part,
     Report,
@@ -22,39 +22,22 @@ from .answers import (
 )
 from .bounds import offset_of
 from .filtering import Restriction, restriction
-from .items import Hit
+from .items import Hit, Presenter
 from .modes import Choice, choose
 from .nohit import explain
 from .query_ast import Group, Meta, Node, Regex, leaves
 from .query_compile import Compiler, QueryError
+from .ranking import FUSED, RRF_K, Ranking, fused
 from .relax import steps
 from .slots import Marker, Mask
+from .spread import MMR_POOL, POOL, collapse_near, diversified, same_as
 
 if TYPE_CHECKING:
     from .engine import Engine
 
 QUERY_MOST = 16_384  # characters
-FUSED = 100  # how deep hybrid looks into each index
-RRF_K = 60.0
 _TERMS_SHOWN = 40
-
-
-@dataclass
-class Ranking:
-    """What a mode found: slots, best first, as far as they were asked for.
-
-    `more` says that there are others behind; `total` counts what answers as written.
-    """
-
-    slots: list[int] = field(default_factory=list)
-    scores: list[float] = field(default_factory=list)
-    sparse: dict[int, float] = field(default_factory=dict)
-    dense: dict[int, float] = field(default_factory=dict)
-    parts: dict[int, tuple[Part, ...]] = field(default_factory=dict)
-    relaxed: dict[int, str] = field(default_factory=dict)
-    total: int = 0
-    more: bool = False
-    exhaustive: bool = False
+_SAME_MOST = 10  # near duplicates that an item names
 
 
 class Search:
@@ -71,6 +54,7 @@ class Search:
         self.fallbacks: list[Fallback] = []
         self.plan: list[str] = []
         self.notes: list[str] = []
+        self.behind: dict[int, list[int]] = {}  # near duplicates of a slot that is shown
 
     def answer(self) -> Answer:
         """The answer, without times."""
@@ -98,12 +82,13 @@ class Search:
         if query is None and mode != "dense":
             no_hit = NoHit("empty_query", advice="write words, a phrase or a condition")
         else:
-            wanted = offset + args["k"]
+            wanted = self._depth(offset + args["k"])
             ranking, marker = self._ranked(mode, node, compiler, restricted, wanted)
             if not ranking.total and mode != "dense":
                 no_hit = explain(node, compiler, restricted)
                 if args.get("relax", True):
                     ranking, marker = self._relaxed(node, compiler, restricted, wanted, ranking)
+            self._spread(ranking, offset + args["k"])
         return self._page(choice, mode, node, compiler, restricted, ranking, marker, no_hit, offset)
 
     def _possible(self, mode: str) -> str:
@@ -113,6 +98,28 @@ class Search:
         return mode
 
     # Ranking
+
+    def _depth(self, wanted: int) -> int:
+        """How deep to rank, so that the same pages are cut of the same list."""
+        if self.args.get("collapse"):
+            wanted = max(wanted, POOL)
+        return wanted if self.args.get("mmr") is None else max(wanted, MMR_POOL)
+
+    def _spread(self, ranking: Ranking, wanted: int) -> None:
+        """Near duplicates go behind the first of them, then MMR orders what is left."""
+        args = self.args
+        if args.get("collapse"):
+            before, more = len(ranking.slots), ranking.more
+            self.behind = collapse_near(self.engine, ranking)
+            self.plan.append(
+                f"collapse: {before} passages are {len(ranking.slots)} without near duplicates"
+                + ("; those beyond were not looked at" if more else "")
+            )
+        if args.get("mmr") is not None:
+            diversified(self.engine, ranking, args["mmr"])
+            self.plan.append(f"MMR ({args['mmr']:g}) of the first {MMR_POOL}: not by score alone")
+        if args.get("collapse") or args.get("mmr") is not None:
+            ranking.more = ranking.more or len(ranking.slots) > wanted
 
     def _ranked(
         self, mode: str, node: Node, compiler: Compiler, restricted: Restriction, wanted: int
@@ -171,27 +178,16 @@ class Search:
 
     def _by_both(self, tree: Any, restricted: Restriction, wanted: int) -> Ranking:
         sparse = self._by_sparse(tree, restricted, FUSED)
-        dense, cosines = self._dense_hits(restricted.mask, FUSED)
-        parts: dict[int, tuple[Part, ...]] = {}
-        for name, ranked in (("rrf:sparse", sparse.slots), ("rrf:dense", dense)):
-            for rank, slot in enumerate(ranked, 1):
-                parts[slot] = (*parts.get(slot, ()), Part(name, 1.0 / (RRF_K + rank)))
-        values = {slot: _sum(each) for slot, each in parts.items()}
-        order = sorted(values, key=lambda slot: (-values[slot], slot))
+        slots, cosines = self._dense_hits(restricted.mask, FUSED)
+        weights = self.engine.weights(self.args.get("task", ""))
         self.plan.append(
             f"hybrid: RRF (k={RRF_K:g}) of the first {len(sparse.slots)} by BM25 and the first "
-            f"{len(dense)} by cosine; {sparse.total} passages hold a term"
+            f"{len(slots)} by cosine; {sparse.total} passages hold a term"
         )
-        return Ranking(
-            order[:wanted],
-            [values[slot] for slot in order[:wanted]],
-            sparse.sparse,
-            dict(zip(dense, cosines, strict=True)),
-            parts,
-            {},
-            len(order),
-            len(order) > wanted,
-        )
+        if self.engine.learned is not None:
+            shown = ", ".join(f"{mode} {weights[mode]:.4g}" for mode in ("sparse", "dense"))
+            self.notes.append(f"learned weights of {self.args.get('task') or '(all)'}: {shown}")
+        return fused(sparse, dict(zip(slots, cosines, strict=True)), wanted, weights)
 
     def _extend(self, ranking: Ranking, tree: Any, restricted: Restriction, wanted: int) -> None:
         """Where the terms give too little, what the vectors give stands behind, and is marked."""
@@ -288,13 +284,20 @@ class Search:
             self.tool,
             self.args,
             report,
-            (presenter.item(make()) for _, make in hits),
+            self._items(presenter, slots, hits),
             (),
             len(slots),
             offset,
             ranking.more,
             {basis for basis, _ in hits},
         )
+
+    def _items(self, presenter: Presenter, slots: list[int], hits: Any) -> Iterator[Item]:
+        for slot, (_, make) in zip(slots, hits, strict=True):
+            item = presenter.item(make())
+            if slot in self.behind:
+                item.also = same_as(self.engine, self.behind[slot][:_SAME_MOST])
+            yield item
 
     def _hits(
         self,
@@ -355,10 +358,3 @@ class Search:
 
 def _idf(n: int, df: int) -> float:
     return math.log(1 + (n - df + 0.5) / (df + 0.5))
-
-
-def _sum(parts: tuple[Part, ...]) -> float:
-    total = 0.0
-    for part in parts:
-        total += part.value
-    return total

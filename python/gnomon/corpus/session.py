@@ -18,8 +18,9 @@ from gnomon.agent import Budget, BudgetMeter
 from gnomon.agent.budget import Exhausted
 
 from .answers import Answer, Item, Novelty, Problem, Report
+from .arguments import TOKENS_LEAST
 from .bounds import digest, measured, tokens_of
-from .questions import TOKENS_LEAST, Call, Questions
+from .questions import Call, Questions
 from .session_store import Event, SessionStore, StoredSession
 
 if TYPE_CHECKING:

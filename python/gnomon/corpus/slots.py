@@ -23,6 +23,8 @@ from ..bm25_querying import StateView
 from ..bm25_searcher import explained
 from ..filters import Filter, FilterView
 from .answers import Part
+from .query_fields import DECLARED
+from .query_match import day_of, tags_of
 from .snapshot import Snapshot
 
 Int64Array = npt.NDArray[np.int64]
@@ -180,6 +182,21 @@ class Slots:
             while len(self._kept) >= _KEPT:
                 self._kept.pop(next(iter(self._kept)))
             self._kept[column, name] = found
+        return found
+
+    @cached_property
+    def declared(self) -> dict[str, dict[str, tuple[str, ...]]]:
+        """For "date" and "tag" what each document says of itself, by the document's id."""
+        found: dict[str, dict[str, tuple[str, ...]]] = {"date": {}, "tag": {}}
+        for document in self.snapshot.documents():
+            meta = document.meta
+            days = (day_of(meta[name]) for name in DECLARED["date"] if name in meta)
+            day = next(filter(None, days), "")
+            if day:
+                found["date"][document.id] = (day,)
+            tags = [tag for name in DECLARED["tag"] if name in meta for tag in tags_of(meta[name])]
+            if tags:
+                found["tag"][document.id] = tuple(dict.fromkeys(tags))
         return found
 
     def groups(self, kind: str) -> tuple[npt.NDArray[np.int32], int]:

@@ -35,6 +35,7 @@ from .trigrams import Trigrams
 if TYPE_CHECKING:
     from ..bm25 import BM25Index
     from ..dense_index import DenseIndex
+    from .grep import Matcher
 
 __all__ = [
     "COLUMNS",
@@ -410,6 +411,12 @@ class Snapshot:
         return list(zip(owners.tolist(), chunks.tolist(), strict=True))
 
     # Exact text search
+
+    def matching(self, matcher: Matcher) -> Int64Array:
+        """The cids of the chunks in whose rendered text a pattern matches, in order."""
+        from .grep import matching_chunks
+
+        return matching_chunks(self._live, matcher)
 
     def grep(
         self,

@@ -37,7 +37,7 @@ def find(engine: Engine, name: str, entities: bool = True) -> Target:
         found = _entities(snapshot, name.removeprefix("entity:"))
         if found.entities:
             return found
-    paths = _paths(snapshot, name)
+    paths = _paths(engine, name)
     if len(paths) == 1:
         return Target(document=paths[0])
     if paths:
@@ -85,12 +85,13 @@ def _is_number(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) < 16
 
 
-def _paths(snapshot: Snapshot, name: str) -> list[Document]:
+def _paths(engine: Engine, name: str) -> list[Document]:
     """Documents whose path ends in `name`."""
     part = name.strip("/")
     if not part or len(part) > 1000:
         return []
-    return [each for each in snapshot.documents() if f"/{each.path}".endswith(f"/{part}")]
+    called = engine.by_file_name.get(part.rpartition("/")[2], [])
+    return [each for each in called if f"/{each.path}".endswith(f"/{part}")]
 
 
 def _entities(snapshot: Snapshot, name: str) -> Target:

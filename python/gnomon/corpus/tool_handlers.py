@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from .answers import Answer, Confidence, Edge, Fallback, Item, NoHit, Related
+from .arguments import K_MOST
 from .bounds import offset_of
 from .eval_questions import read_question
 from .items import Hit, Presenter
 from .query_parse import parse
-from .questions import K_MOST, Call, Questions
+from .questions import Call, Questions
 from .targets import find
 from .tool_pages import Listed, page
 from .tool_specs import TOKENS_DEFAULT
@@ -33,6 +34,7 @@ RELATED_MOST = 6
 TELLING_LEAST = 3  # words that a query needs before any of them is left out
 EVIDENCE_FIRST = 3  # passages of evidence before what else their document says
 _WIDE = 100_000
+SEARCH_TASK = "search_general_knowledge"  # whose learned weights the tool takes, if there are any
 
 
 class _Inside(Questions[Answer]):
@@ -89,7 +91,13 @@ def _search(engine: Engine, call: Call) -> Answer:
     args = work.args
     filters = {"path": args["path"]} if args["path"] else None
     answer = work.ask.hybrid_search(
-        _telling(args["query"]), "auto", filters, work.wanted, operator="or", **work.bounds
+        _telling(args["query"]),
+        "auto",
+        filters,
+        work.wanted,
+        operator="or",
+        task=SEARCH_TASK,
+        **work.bounds,
     )
     return work.shown(_found(answer))
 

@@ -119,6 +119,14 @@ def _batches(texts: Iterator[str]) -> Iterator[list[str]]:
         yield batch
 
 
+def unit_rows(rows: Float32Array) -> Float32Array:
+    """Rows of length 1; a zero row stays one."""
+    lengths: Float32Array = np.linalg.norm(rows, axis=1, keepdims=True).astype(np.float32)
+    lengths[lengths == 0] = 1
+    unit: Float32Array = rows / lengths
+    return unit
+
+
 def _embedded(embedder: Embedder, texts: list[str]) -> Float32Array:
     vectors: Float32Array = as_float32(embedder(texts), "what embedder returns")
     if vectors.ndim != 2 or len(vectors) != len(texts) or vectors.shape[1] == 0:

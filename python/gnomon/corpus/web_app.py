@@ -13,7 +13,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from .answers import Answer
-from .questions import MODES, TOKENS_MOST
+from .arguments import MODES, TOKENS_MOST
 from .web_sessions import StoredSessions
 
 if TYPE_CHECKING:
