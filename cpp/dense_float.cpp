@@ -156,7 +156,7 @@ std::vector<Hit> settle_rows(const Search& search, std::size_t q, double square,
         prefetch_rows(search.rows, all.subspan(next, std::min(kSettled, all.size() - next)));
         kernel(query.data(), search.rows.data, part.data(), part.size(), dim, dim, scores);
         for (std::size_t i = 0; i < part.size(); ++i) squares[i] = search.squares[part[i]];
-        finish_scores(search.metric, square, squares, part.size(), scores);
+        finish_scores(search.metric, square, squares, part.size(), search.kernels, scores);
         for (std::size_t i = 0; i < part.size(); ++i) {
             if (scores[i] != scores[i]) throw_not_a_number();
             best.push({scores[i], part[i]});

@@ -52,7 +52,7 @@ class HeadSearch {
                 batch_.kernels.screen_limits(share, query_limits(batch_, part.needed.data(), q0), count,
                                              limits);
                 batch_.kernels.dense_screen(batch_.screen.panel(panel), batch_.queries.tile(tile),
-                                            shape_of(batch_, Extent::head),
+                                            shape_of(batch_, Extent::head, tile),
                                             batch_.queries.init_head.data() + q0, limits, count, sums, masks);
                 for (std::size_t q = 0; q < count; ++q)
                     if ((masks[q] & real) != 0) keep(panel, q0 + q, masks[q] & real, part);

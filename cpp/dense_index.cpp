@@ -126,7 +126,7 @@ std::vector<std::vector<Hit>> DenseIndex::by_measure(Matrix queries, const doubl
         const DensePlanner::Next next = planner_.next(wanted.k, queries.rows, !screen_.empty());
         const std::size_t left = queries.rows - first;
         const std::size_t n = next.trial ? std::min(left, DensePlanner::kTrial) : left;
-        const std::uint64_t start = own_nanoseconds();
+        const std::uint64_t start = next.trial ? own_nanoseconds() : 0;
         auto found = go(next.way, Heads::automatic, {queries.data + first * dim_, n, dim_}, squares + first,
                         wanted, threads, kernels, stats);
         if (next.trial) planner_.record(wanted.k, queries.rows, next.way, (own_nanoseconds() - start) / n);

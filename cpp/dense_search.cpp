@@ -41,8 +41,8 @@ using Thresholds = std::vector<std::atomic<float>>;  // relaxed: a late one cost
 void sums_of(const ScreenBatch& batch, std::size_t panel, std::size_t tile, std::size_t n, TileSums& out) {
     const std::size_t q0 = tile * batch.queries.tile_queries;
     batch.kernels.dense_screen(batch.screen.panel(panel), batch.queries.tile(tile),
-                               shape_of(batch, Extent::whole), batch.queries.init.data() + q0, out.limits, n,
-                               out.sums, out.masks);
+                               shape_of(batch, Extent::whole, tile), batch.queries.init.data() + q0,
+                               out.limits, n, out.sums, out.masks);
 }
 
 double limit_of(const ScreenBatch& batch, std::size_t q, const Candidates& found) {

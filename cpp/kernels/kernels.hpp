@@ -57,10 +57,6 @@ using DenseDot = void(const double* query, const float* rows, const std::uint32_
 // The same sum of squares of query[d] - row[d]: difference, square and addition each rounded, so no FMA.
 using DenseL2 = DenseDot;
 
-// Both for rows that were widened before, once for many queries; they lie `dim` values apart.
-using DenseWide = void(const double* query, const double* rows, const std::uint32_t* ids, std::size_t n,
-                       std::size_t dim, double* out) noexcept;
-
 // out[i] = the canonical dot of row i with itself. It is finite if and only if the whole row is.
 using DenseSquare = void(const float* rows, std::size_t n, std::size_t stride, std::size_t dim,
                          double* out) noexcept;
@@ -76,7 +72,7 @@ using DenseSquare = void(const float* rows, std::size_t n, std::size_t stride, s
 // six queries, step by step: p(s, q) = (s * 6 + q) * 4; or of sixteen, one after the other: p(s, q) = (q *
 // stride + s) * 4. n queries of the tile are wanted, and acc is written for no others. A panel on a 64-byte
 // border is read fastest. `ahead`: whether the next panel, stride * 256 bytes on, should be asked for: of
-// some use to the only tile.
+// use to the first tile that reads a panel.
 struct ScreenShape {
     std::size_t head, steps, stride;
     int shift;
@@ -126,6 +122,10 @@ using ScreenCode = double(const float* x, std::size_t dim, double factor, double
 // The greatest |x[d]|, 0 without any; infinite or NaN only if one is.
 using ScreenGreatest = float(const float* x, std::size_t dim) noexcept;
 
+// Dots to cosines, in place: scores[i] / sqrt(query_square * squares[i]), clipped to [-1, 1]; 0.0 where that
+// root is 0. Root, product and division are rounded correctly on every level.
+using DenseCosines = void(double query_square, const double* squares, std::size_t n, double* scores) noexcept;
+
 // A block of canonical dots (or sums of squared differences): out[q * out_stride + r] as DenseDot gives it
 // for queries[q * dim ...] and row r.
 using DenseTile = void(const double* queries, std::size_t n_queries, const float* rows, std::size_t n_rows,
@@ -158,8 +158,7 @@ struct Kernels {
     DenseSquare* dense_square;
     DenseTile* dense_dot_tile;
     DenseTile* dense_l2_tile;
-    DenseWide* dense_dot_wide;
-    DenseWide* dense_l2_wide;
+    DenseCosines* dense_cosines;
     DenseFloat* dense_float;
     ScreenPanel* dense_screen;
     ScreenLimits* screen_limits;
@@ -184,8 +183,7 @@ DenseL2 dense_l2;
 DenseSquare dense_square;
 DenseTile dense_dot_tile;
 DenseTile dense_l2_tile;
-DenseWide dense_dot_wide;
-DenseWide dense_l2_wide;
+DenseCosines dense_cosines;
 DenseFloat dense_float;
 ScreenPanel dense_screen;
 ScreenLimits screen_limits;
@@ -210,8 +208,7 @@ DenseL2 dense_l2;
 DenseSquare dense_square;
 DenseTile dense_dot_tile;
 DenseTile dense_l2_tile;
-DenseWide dense_dot_wide;
-DenseWide dense_l2_wide;
+DenseCosines dense_cosines;
 DenseFloat dense_float;
 ScreenPanel dense_screen;
 ScreenLimits screen_limits;
@@ -236,8 +233,7 @@ DenseL2 dense_l2;
 DenseSquare dense_square;
 DenseTile dense_dot_tile;
 DenseTile dense_l2_tile;
-DenseWide dense_dot_wide;
-DenseWide dense_l2_wide;
+DenseCosines dense_cosines;
 DenseFloat dense_float;
 ScreenPanel dense_screen;
 ScreenLimits screen_limits;
@@ -257,13 +253,12 @@ using avx512::bm25_pick;
 using avx512::bm25_row;
 using avx512::bm25_select;
 using avx512::bm25_settle;
+using avx512::dense_cosines;
 using avx512::dense_dot;
 using avx512::dense_dot_tile;
-using avx512::dense_dot_wide;
 using avx512::dense_float;
 using avx512::dense_l2;
 using avx512::dense_l2_tile;
-using avx512::dense_l2_wide;
 using avx512::dense_square;
 using avx512::mmr_step;
 using avx512::screen_code;
@@ -284,13 +279,12 @@ using avx512::bm25_pick;
 using avx512::bm25_row;
 using avx512::bm25_select;
 using avx512::bm25_settle;
+using avx512::dense_cosines;
 using avx512::dense_dot;
 using avx512::dense_dot_tile;
-using avx512::dense_dot_wide;
 using avx512::dense_float;
 using avx512::dense_l2;
 using avx512::dense_l2_tile;
-using avx512::dense_l2_wide;
 using avx512::dense_square;
 using avx512::mmr_step;
 using avx512::screen_code;
@@ -318,8 +312,7 @@ DenseL2 dense_l2;
 DenseSquare dense_square;
 DenseTile dense_dot_tile;
 DenseTile dense_l2_tile;
-DenseWide dense_dot_wide;
-DenseWide dense_l2_wide;
+DenseCosines dense_cosines;
 DenseFloat dense_float;
 ScreenPanel dense_screen;
 ScreenLimits screen_limits;
