@@ -18,8 +18,8 @@ of the real ones. Without the folder: a Gaussian of decaying spectrum.
 Peers return what ours does, the k best in order with their scores (numpy's selection is sorted),
 each in its fastest setting: faiss `IndexFlatIP` and `knn` (with the BLAS threshold at 1: its
 default sends small batches to a scan that is 3-8 times slower), torch mm + topk, numpy mm +
-argpartition, scikit-learn brute force, usearch exact, svs flat. All in this process, interleaved; CPU time of the process,
-best of the rounds, since other load on a machine lengthens walls.
+argpartition, scikit-learn brute force, usearch exact, svs flat. All in this process, interleaved;
+CPU time of the process, best of the rounds, since other load on a machine lengthens walls.
 """
 
 from __future__ import annotations

@@ -23,7 +23,8 @@ namespace {
             level::bm25_find, level::bm25_settle, level::bm25_bound, level::bm25_blocks, level::dense_dot,   \
             level::dense_l2, level::dense_square, level::dense_dot_tile, level::dense_l2_tile,               \
             level::dense_cosines, level::dense_float, level::dense_screen, level::screen_limits,             \
-            level::screen_take, level::screen_code, level::screen_greatest, level::mmr_step                  \
+            level::screen_take, level::screen_code, level::screen_greatest, level::screen_kth,               \
+            level::mmr_step                                                                                  \
     }
 
 #ifdef GNOMON_HAVE_AVX512AMX

@@ -77,9 +77,9 @@ void collect(const ScreenBatch& batch, const Query& query, Settled& settled) {
 }
 
 // The k rows of greatest upper bound, and hardly more, ascending.
-std::vector<std::uint32_t> foremost(const Remaining& remaining, std::size_t k) {
-    std::vector<std::int32_t> keys;
-    const float least = kth_greatest(remaining.upper.data(), remaining.upper.size(), k, keys);
+std::vector<std::uint32_t> foremost(const Remaining& remaining, std::size_t k, const Kernels& kernels) {
+    Selection selection{&kernels, {}};
+    const float least = selection.kth_greatest(remaining.upper.data(), remaining.upper.size(), k);
     std::vector<std::uint32_t> rows(remaining.rows.size());
     std::size_t n = 0;
     for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -118,7 +118,7 @@ void settle_group(const ScreenBatch& batch, std::span<const std::size_t> numbers
         group[g].values = values.data() + g * dim;
         // A second round costs a selection: it has to spare rows enough.
         const bool two_rounds = remaining[g].rows.size() > k + (cached ? k : k / 4) + 16;
-        if (two_rounds) first[g] = foremost(remaining[g], k);
+        if (two_rounds) first[g] = foremost(remaining[g], k, batch.kernels);
         group[g].rows = two_rounds ? &first[g] : &remaining[g].rows;
     }
     score_group(batch, numbers, group);

@@ -119,6 +119,10 @@ using ScreenTake = std::size_t(const std::int32_t* acc, std::uint64_t mask, cons
 using ScreenCode = double(const float* x, std::size_t dim, double factor, double scale, double inverse,
                           std::int8_t* codes) noexcept;
 
+// A threshold that at least k of the n values reach, and hardly more than k: 1 <= k <= n < 2^31, none is NaN.
+// keys has room for n.
+using ScreenKth = float(const float* values, std::size_t n, std::size_t k, std::int32_t* keys) noexcept;
+
 // The greatest |x[d]|, 0 without any; infinite or NaN only if one is.
 using ScreenGreatest = float(const float* x, std::size_t dim) noexcept;
 
@@ -165,6 +169,7 @@ struct Kernels {
     ScreenTake* screen_take;
     ScreenCode* screen_code;
     ScreenGreatest* screen_greatest;
+    ScreenKth* screen_kth;
     MmrStep* mmr_step;
 };
 
@@ -190,6 +195,7 @@ ScreenLimits screen_limits;
 ScreenTake screen_take;
 ScreenCode screen_code;
 ScreenGreatest screen_greatest;
+ScreenKth screen_kth;
 MmrStep mmr_step;
 }  // namespace scalar
 
@@ -215,6 +221,7 @@ ScreenLimits screen_limits;
 ScreenTake screen_take;
 ScreenCode screen_code;
 ScreenGreatest screen_greatest;
+ScreenKth screen_kth;
 MmrStep mmr_step;
 }  // namespace avx2
 
@@ -240,6 +247,7 @@ ScreenLimits screen_limits;
 ScreenTake screen_take;
 ScreenCode screen_code;
 ScreenGreatest screen_greatest;
+ScreenKth screen_kth;
 MmrStep mmr_step;
 }  // namespace avx512
 
@@ -263,6 +271,7 @@ using avx512::dense_square;
 using avx512::mmr_step;
 using avx512::screen_code;
 using avx512::screen_greatest;
+using avx512::screen_kth;
 using avx512::screen_limits;
 using avx512::screen_take;
 using avx512::tile_queries;
@@ -289,6 +298,7 @@ using avx512::dense_square;
 using avx512::mmr_step;
 using avx512::screen_code;
 using avx512::screen_greatest;
+using avx512::screen_kth;
 using avx512::screen_limits;
 using avx512::screen_take;
 constexpr std::size_t tile_queries = kWideTileQueries;
@@ -319,6 +329,7 @@ ScreenLimits screen_limits;
 ScreenTake screen_take;
 ScreenCode screen_code;
 ScreenGreatest screen_greatest;
+ScreenKth screen_kth;
 }  // namespace neon
 
 }  // namespace gnomon
