@@ -1,6 +1,6 @@
 """Dense top-k and MMR against the exact searches people use, one thread, answers checked first.
 
-bench_dense.py [--profile standard|full] [--seconds 4] [--vectors FOLDER]
+bench_dense.py [--profile standard|full] [--seconds 3] [--vectors FOLDER]
                [--rows 1000,10000] [--shapes 1000x64] [--no-mmr] [--no-hostile]
 
 `standard`, what `run.py dense` takes, measures 1,000 x 64 and 1,000 to 1,000,000 x 384 in about six
@@ -375,7 +375,7 @@ def main() -> None:
     parser.add_argument("--profile", choices=["standard", "full"], default="standard")
     parser.add_argument("--rows", default="1000,10000,100000,1000000")
     parser.add_argument("--shapes")
-    parser.add_argument("--seconds", type=float, default=4.0)
+    parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--vectors", type=Path, default=SHARED)
     parser.add_argument("--no-mmr", action="store_true")
     parser.add_argument("--no-hostile", action="store_true")
