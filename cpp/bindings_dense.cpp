@@ -143,6 +143,26 @@ py::tuple search(const DenseIndex& index, const F32Array& queries, std::size_t k
     return py::make_tuple(positions, scores, counts, stats_dict(stats));
 }
 
+// The same without a least score and without stats, (positions int64 [Q, k'], scores float64 [Q, k']): what
+// most searches ask for, a third of the border's cost.
+py::tuple best(const DenseIndex& index, const F32Array& queries, std::size_t k, std::string_view on_zero,
+               std::string_view screen, std::size_t threads, std::string_view level,
+               const std::optional<U64Array>& allowed) {
+    const Matrix rows = matrix_of(queries, "queries");
+    const OnZero zero = on_zero_named(on_zero);
+    const ScreenUse use = screen_use_named(screen);
+    DenseWanted wanted{k};
+    wanted.allowed = allowed_rows(allowed, index.matrix().rows);
+    const Kernels& kernels = kernels_named(level);
+    std::vector<std::vector<Hit>> results;
+    {
+        const py::gil_scoped_release release;
+        DenseStats stats;
+        results = index.search(rows, wanted, zero, use, threads, kernels, stats);
+    }
+    return to_arrays(results, results.empty() ? 0 : results[0].size());
+}
+
 // The vectors themselves, not writable; the array keeps the index alive. A file's are checked first.
 py::array vectors_of(const std::shared_ptr<DenseIndex>& index) {
     {
@@ -234,7 +254,7 @@ F64Array cosines(const F32Array& vectors, const F32Array& queries, std::size_t t
         const std::vector<double> query(wanted.data + q * wanted.dim, wanted.data + (q + 1) * wanted.dim);
         kernels.dense_dot(query.data(), rows.data, nullptr, rows.rows, rows.dim, rows.dim,
                           out + q * rows.rows);
-        finish_scores(Metric::cosine, own[q], squares.data(), rows.rows, out + q * rows.rows);
+        finish_scores(Metric::cosine, own[q], squares.data(), rows.rows, kernels, out + q * rows.rows);
     });
     return scores;
 }
@@ -257,6 +277,9 @@ void register_dense(py::module_& module) {
         .def("search", &search, py::arg("queries"), py::arg("k"), py::arg("on_zero") = "zero",
              py::arg("screen") = "auto", py::arg("threads") = 0, py::arg("level") = "",
              py::arg("min_score") = -std::numeric_limits<double>::infinity(), py::arg("allowed") = py::none())
+        .def("best", &best, py::arg("queries"), py::arg("k"), py::arg("on_zero") = "zero",
+             py::arg("screen") = "auto", py::arg("threads") = 0, py::arg("level") = "",
+             py::arg("allowed") = py::none())
         .def_property_readonly("vectors", &vectors_of)
         .def("write", &DenseIndex::write, py::arg("writer"), py::call_guard<py::gil_scoped_release>())
         .def_static(

@@ -22,9 +22,9 @@ namespace {
         #level, level::tile_queries, level::bm25_add, level::bm25_select, level::bm25_row, level::bm25_pick, \
             level::bm25_find, level::bm25_settle, level::bm25_bound, level::bm25_levels, level::bm25_blocks, \
             level::bm25_above, level::dense_dot, level::dense_l2, level::dense_square,                       \
-            level::dense_dot_tile, level::dense_l2_tile, level::dense_dot_wide, level::dense_l2_wide,        \
-            level::dense_float, level::dense_screen, level::screen_limits, level::screen_take,               \
-            level::screen_code, level::screen_greatest, level::mmr_step                                      \
+            level::dense_dot_tile, level::dense_l2_tile, level::dense_cosines, level::dense_float,           \
+            level::dense_screen, level::screen_limits, level::screen_take, level::screen_code,               \
+            level::screen_greatest, level::screen_kth, level::mmr_step                                       \
     }
 
 #ifdef GNOMON_HAVE_AVX512AMX

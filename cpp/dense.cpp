@@ -73,7 +73,7 @@ void score_block(const Group& group, const Block& block, double* scores) {
 void keep_scores(const Group& group, const Block& block, std::size_t q, const double* squares,
                  const double* roots, double* scores, TopK& best) {
     const bool every = best.threshold() == -std::numeric_limits<double>::infinity();
-    if (every) finish_scores(group.metric, group.query_squares[q], squares, block.n, scores);
+    if (every) finish_scores(group.metric, group.query_squares[q], squares, block.n, group.kernels, scores);
     if (every && best.room() >= block.n) {  // no threshold will rise within the block
         for (std::size_t i = 0; i < block.n; ++i) {
             if (scores[i] != scores[i]) throw_not_a_number();
@@ -83,14 +83,16 @@ void keep_scores(const Group& group, const Block& block, std::size_t q, const do
         return;
     }
     const bool cosine = group.metric == Metric::cosine && !every;
-    if (group.metric != Metric::cosine && !every) finish_scores(group.metric, 0.0, nullptr, block.n, scores);
+    if (group.metric != Metric::cosine && !every)
+        finish_scores(group.metric, 0.0, nullptr, block.n, group.kernels, scores);
     const double root = std::sqrt(group.query_squares[q]);
     double bar = best.threshold() * root;
     bar -= std::fabs(bar) * 1e-12;
     for (std::size_t i = 0; i < block.n; ++i) {
         if (scores[i] < (cosine ? bar * roots[i] : best.threshold())) continue;
         double score = scores[i];
-        if (cosine) finish_scores(group.metric, group.query_squares[q], squares + i, 1, &score);
+        if (cosine)
+            finish_scores(group.metric, group.query_squares[q], squares + i, 1, group.kernels, &score);
         if (score != score) throw_not_a_number();
         best.push({score, block.whole ? static_cast<std::uint32_t>(block.first + i) : block.ids[i]});
         if (cosine) {
@@ -121,19 +123,11 @@ void scan_chunk(const Group& group, const DenseWanted& wanted, std::size_t first
 
 }  // namespace
 
-void finish_scores(Metric metric, double query_square, const double* squares, std::size_t n, double* scores) {
-    if (metric == Metric::l2) {
-        for (std::size_t i = 0; i < n; ++i) scores[i] = 0.0 - scores[i];
-        return;
-    }
-    if (metric == Metric::ip) return;
-    for (std::size_t i = 0; i < n; ++i) {
-        const double norms = std::sqrt(query_square * squares[i]);
-        const bool some = norms > 0.0;
-        // No branch around the division: the loop becomes vectors.
-        const double cosine = (some ? scores[i] : 0.0) / (some ? norms : 1.0);
-        scores[i] = std::min(1.0, std::max(-1.0, cosine));
-    }
+void finish_scores(Metric metric, double query_square, const double* squares, std::size_t n,
+                   const Kernels& kernels, double* scores) {
+    if (metric == Metric::cosine) kernels.dense_cosines(query_square, squares, n, scores);
+    if (metric != Metric::l2) return;
+    for (std::size_t i = 0; i < n; ++i) scores[i] = 0.0 - scores[i];
 }
 
 void throw_not_a_number() {

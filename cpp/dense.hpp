@@ -55,7 +55,8 @@ std::vector<double> checked_squares(Matrix matrix, const char* what, Metric metr
                                     std::size_t threads, const Kernels& kernels);
 
 // Dots (or, for l2, sums of squared differences) -> scores, in place; squares[i] belongs to scores[i].
-void finish_scores(Metric metric, double query_square, const double* squares, std::size_t n, double* scores);
+void finish_scores(Metric metric, double query_square, const double* squares, std::size_t n,
+                   const Kernels& kernels, double* scores);
 
 // What a search asks for: the best k rows among those that are allowed and score at least min_score.
 struct DenseWanted {

@@ -73,8 +73,8 @@ TakeBounds take_bounds(const ScreenBatch& batch, std::size_t q, std::size_t pane
     const double own = queries.norm[q];
     const double unit = screen.scale(panel) * queries.scale[q];
     TakeBounds bounds{};
-    bounds.scale = static_cast<float>(
-        factor * (extent == Extent::head ? unit : std::ldexp(unit, -screen.rotation().shift())));
+    const int shift = extent == Extent::head ? 0 : screen.rotation().shift();
+    bounds.scale = static_cast<float>(factor * (shift == 0 ? unit : std::ldexp(unit, -shift)));
     if (l2) bounds.base = static_cast<float>(-queries.square[q]);
     if (bare) return bounds;
     const double magnitude = l2 ? 2 * (own + norm) * (own + norm) : 4 * own * norm;
@@ -85,11 +85,11 @@ TakeBounds take_bounds(const ScreenBatch& batch, std::size_t q, std::size_t pane
     return bounds;
 }
 
-ScreenShape shape_of(const ScreenBatch& batch, Extent extent) {
+ScreenShape shape_of(const ScreenBatch& batch, Extent extent, std::size_t tile) {
     const DenseScreen& screen = batch.screen;
-    const bool alone = batch.queries.tiles() == 1;
-    if (extent == Extent::head) return {0, screen.head_steps(), screen.steps(), 0, alone};
-    return {screen.head_steps(), screen.steps(), screen.steps(), screen.rotation().shift(), alone};
+    const bool first = tile == 0;
+    if (extent == Extent::head) return {0, screen.head_steps(), screen.steps(), 0, first};
+    return {screen.head_steps(), screen.steps(), screen.steps(), screen.rotation().shift(), first};
 }
 
 }  // namespace gnomon

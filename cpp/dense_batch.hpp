@@ -41,7 +41,8 @@ enum class Extent { whole, head };
 PanelLimits panel_limits(const ScreenBatch& batch, std::size_t panel, Extent extent, bool bare);
 QueryLimits query_limits(const ScreenBatch& batch, const double* needed, std::size_t first);
 TakeBounds take_bounds(const ScreenBatch& batch, std::size_t q, std::size_t panel, Extent extent, bool bare);
-ScreenShape shape_of(const ScreenBatch& batch, Extent extent);
+// The first tile asks for the next panel.
+ScreenShape shape_of(const ScreenBatch& batch, Extent extent, std::size_t tile);
 
 // What is left of one query: rows that may be wanted, ascending, with their upper bounds.
 struct Remaining {

@@ -15,8 +15,17 @@
 
 namespace gnomon {
 
-// A threshold that at least k of the n values reach, and hardly more than k: 1 <= k <= n, none is NaN.
-float kth_greatest(const float* values, std::size_t n, std::size_t k, std::vector<std::int32_t>& keys);
+// What selecting takes: the level's kernel and memory that is used again.
+struct Selection {
+    const Kernels* kernels;
+    std::vector<std::int32_t> keys;
+
+    // A threshold that at least k of the n values reach, and hardly more than k: 1 <= k <= n, none is NaN.
+    float kth_greatest(const float* values, std::size_t n, std::size_t k) {
+        keys.resize(n);
+        return kernels->screen_kth(values, n, k, keys.data());
+    }
+};
 
 class Candidates {
   public:
@@ -40,15 +49,15 @@ class Candidates {
     std::uint32_t* rows_end() { return rows_.data() + size_; }
 
     // Says whether the threshold rose, or the collection gave up.
-    bool grow(std::size_t n, std::vector<std::int32_t>& scratch) {
+    bool grow(std::size_t n, Selection& selection) {
         size_ += n;
-        return size_ >= room_ && cut(scratch);
+        return size_ >= room_ && cut(selection);
     }
 
-    bool cut(std::vector<std::int32_t>& scratch) {
+    bool cut(Selection& selection) {
         const float before = threshold_;
         if (size_ >= k_) {
-            raise(kth_greatest(lower_.data(), size_, k_, scratch));
+            raise(selection.kth_greatest(lower_.data(), size_, k_));
             drop();
         }
         if (size_ > most_) {

@@ -92,7 +92,7 @@ struct Search {
 
 struct Worker {
     std::vector<Candidates> found;
-    std::vector<std::int32_t> scratch;
+    Selection selection{};
 };
 
 void take_block(const BlockRows& block, const QueryTerms& terms, const float* sums, std::size_t n,
@@ -114,7 +114,7 @@ void take_block(const BlockRows& block, const QueryTerms& terms, const float* su
         found.rows_end()[taken] = static_cast<std::uint32_t>(first + r);
         ++taken;
     }
-    found.grow(taken, worker.scratch);
+    found.grow(taken, worker.selection);
 }
 
 void scan_chunk(const Search& search, std::size_t first, Worker& worker) {
@@ -156,7 +156,7 @@ std::vector<Hit> settle_rows(const Search& search, std::size_t q, double square,
         prefetch_rows(search.rows, all.subspan(next, std::min(kSettled, all.size() - next)));
         kernel(query.data(), search.rows.data, part.data(), part.size(), dim, dim, scores);
         for (std::size_t i = 0; i < part.size(); ++i) squares[i] = search.squares[part[i]];
-        finish_scores(search.metric, square, squares, part.size(), scores);
+        finish_scores(search.metric, square, squares, part.size(), search.kernels, scores);
         for (std::size_t i = 0; i < part.size(); ++i) {
             if (scores[i] != scores[i]) throw_not_a_number();
             best.push({scores[i], part[i]});
@@ -174,6 +174,7 @@ std::vector<std::uint8_t> search_group(const Search& search, const double* query
     const std::size_t most =
         std::max(k > search.rows.rows / 16 ? search.rows.rows : 8 * k + 1024, search.rows.rows / 8);
     Worker first;
+    first.selection.kernels = &search.kernels;
     first.found.assign(n, Candidates(k, most, float_below(search.wanted.min_score)));
     std::vector<Worker> parts(workers, first);
     parallel_for(workers, chunks, [&](std::size_t worker, std::size_t chunk) {
@@ -187,7 +188,7 @@ std::vector<std::uint8_t> search_group(const Search& search, const double* query
         stats.screened += search.rows.rows;
         plain[q] = all.gave_up() ? 1 : 0;
         if (plain[q] != 0) continue;
-        if (all.size() >= k) all.raise(kth_greatest(all.lower(), all.size(), k, parts[0].scratch));
+        if (all.size() >= k) all.raise(parts[0].selection.kth_greatest(all.lower(), all.size(), k));
         all.drop();
         for (std::size_t i = 0; i < all.size(); ++i)
             stats.slack = std::max(stats.slack, static_cast<double>(all.upper()[i] - all.lower()[i]) / 2);

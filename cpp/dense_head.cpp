@@ -29,7 +29,7 @@ struct Part {
     std::vector<Candidates> foremost;
     std::vector<double> needed;
     std::vector<Survivors> survivors;
-    std::vector<std::int32_t> scratch;
+    Selection selection{};
 };
 
 class HeadSearch {
@@ -52,7 +52,7 @@ class HeadSearch {
                 batch_.kernels.screen_limits(share, query_limits(batch_, part.needed.data(), q0), count,
                                              limits);
                 batch_.kernels.dense_screen(batch_.screen.panel(panel), batch_.queries.tile(tile),
-                                            shape_of(batch_, Extent::head),
+                                            shape_of(batch_, Extent::head, tile),
                                             batch_.queries.init_head.data() + q0, limits, count, sums, masks);
                 for (std::size_t q = 0; q < count; ++q)
                     if ((masks[q] & real) != 0) keep(panel, q0 + q, masks[q] & real, part);
@@ -100,7 +100,7 @@ class HeadSearch {
             batch_.screen.residuals(panel), nullptr, squares_of(panel),
             static_cast<std::uint32_t>(panel * kPanelRows), found.lower_end(), found.upper_end(),
             found.rows_end());
-        if (found.grow(n, part.scratch)) part.needed[q] = batch_.needed(q, found.threshold());
+        if (found.grow(n, part.selection)) part.needed[q] = batch_.needed(q, found.threshold());
     }
 
     void append(std::size_t panel, std::size_t q, std::uint64_t mask, float threshold, Survivors& out) {
@@ -137,7 +137,7 @@ void score_into(const ScreenBatch& batch, std::size_t q, const double* query,
 std::vector<std::uint32_t> foremost_rows(std::vector<Part>& parts, std::size_t q, std::size_t most) {
     Candidates& all = parts[0].foremost[q];
     for (std::size_t part = 1; part < parts.size(); ++part) all.append(parts[part].foremost[q]);
-    if (all.size() > most) all.raise(kth_greatest(all.lower(), all.size(), most, parts[0].scratch));
+    if (all.size() > most) all.raise(parts[0].selection.kth_greatest(all.lower(), all.size(), most));
     all.drop();
     std::vector<std::uint32_t> rows(all.rows(), all.rows() + all.size());
     std::sort(rows.begin(), rows.end());
@@ -182,6 +182,7 @@ std::vector<std::uint8_t> search_heads(const ScreenBatch& batch, std::vector<std
     const float floor = float_below(batch.wanted.min_score);
     HeadSearch search(batch);
     Part first;
+    first.selection.kernels = &batch.kernels;
     first.foremost.assign(n, Candidates(most, SIZE_MAX / 8, kNoThreshold));
     first.needed.assign(n, static_cast<double>(kNoThreshold));
     first.survivors.resize(n);

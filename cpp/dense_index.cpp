@@ -124,9 +124,11 @@ std::vector<std::vector<Hit>> DenseIndex::by_measure(Matrix queries, const doubl
     results.reserve(queries.rows);
     for (std::size_t first = 0; first < queries.rows;) {
         const DensePlanner::Next next = planner_.next(wanted.k, queries.rows, !screen_.empty());
+        if (!next.trial && first == 0)
+            return go(next.way, Heads::automatic, queries, squares, wanted, threads, kernels, stats);
         const std::size_t left = queries.rows - first;
         const std::size_t n = next.trial ? std::min(left, DensePlanner::kTrial) : left;
-        const std::uint64_t start = own_nanoseconds();
+        const std::uint64_t start = next.trial ? own_nanoseconds() : 0;
         auto found = go(next.way, Heads::automatic, {queries.data + first * dim_, n, dim_}, squares + first,
                         wanted, threads, kernels, stats);
         if (next.trial) planner_.record(wanted.k, queries.rows, next.way, (own_nanoseconds() - start) / n);

@@ -33,7 +33,7 @@ struct TileSums {
 struct Worker {
     std::vector<Candidates> found;
     std::vector<double> needed;  // by query: its threshold on v.y
-    std::vector<std::int32_t> scratch;
+    Selection selection{};
 };
 
 using Thresholds = std::vector<std::atomic<float>>;  // relaxed: a late one costs time only
@@ -41,8 +41,8 @@ using Thresholds = std::vector<std::atomic<float>>;  // relaxed: a late one cost
 void sums_of(const ScreenBatch& batch, std::size_t panel, std::size_t tile, std::size_t n, TileSums& out) {
     const std::size_t q0 = tile * batch.queries.tile_queries;
     batch.kernels.dense_screen(batch.screen.panel(panel), batch.queries.tile(tile),
-                               shape_of(batch, Extent::whole), batch.queries.init.data() + q0, out.limits, n,
-                               out.sums, out.masks);
+                               shape_of(batch, Extent::whole, tile), batch.queries.init.data() + q0,
+                               out.limits, n, out.sums, out.masks);
 }
 
 double limit_of(const ScreenBatch& batch, std::size_t q, const Candidates& found) {
@@ -63,7 +63,7 @@ void take(const ScreenBatch& batch, std::size_t q, std::size_t panel, std::uint6
         sums, mask, take_bounds(batch, q, panel, Extent::whole, false), batch.screen.residuals(panel),
         nullptr, squares, static_cast<std::uint32_t>(panel * kPanelRows), found.lower_end(),
         found.upper_end(), found.rows_end());
-    if (!found.grow(n, worker.scratch)) return;
+    if (!found.grow(n, worker.selection)) return;
     worker.needed[q] = limit_of(batch, q, found);
     publish(thresholds[q], found.threshold());
 }
@@ -132,9 +132,9 @@ std::vector<float> guesses(const ScreenBatch& batch, std::size_t allowed) {
         const double rank = static_cast<double>(batch.k * filled) / static_cast<double>(allowed);
         const auto place = static_cast<std::size_t>(rank + 3 * std::sqrt(rank) + 4);
         if (place >= filled) return;
-        std::vector<std::int32_t> keys;
+        Selection selection{&batch.kernels, {}};
         for (std::size_t q = 0; q < n; ++q) {
-            guess[q0 + q] = kth_greatest(lower[q].data(), filled, place + 1, keys);
+            guess[q0 + q] = selection.kth_greatest(lower[q].data(), filled, place + 1);
         }
     });
     return guess;
@@ -144,14 +144,14 @@ std::vector<float> guesses(const ScreenBatch& batch, std::size_t allowed) {
 // thread gave up, or (`guessed`) too few rows were proved to reach a guess.
 Remaining gather(const ScreenBatch& batch, std::vector<Worker>& workers, std::size_t q, std::size_t least,
                  bool& plain, bool& missed, DenseStats& stats) {
-    std::vector<std::int32_t>& scratch = workers[0].scratch;
+    Selection& selection = workers[0].selection;
     Candidates& all = workers[0].found[q];
     for (std::size_t worker = 1; worker < workers.size(); ++worker) all.append(workers[worker].found[q]);
     if (all.gave_up()) {
         plain = true;
         return {};
     }
-    if (all.size() >= batch.k) all.raise(kth_greatest(all.lower(), all.size(), batch.k, scratch));
+    if (all.size() >= batch.k) all.raise(selection.kth_greatest(all.lower(), all.size(), batch.k));
     missed = all.proved() < least;
     all.drop();
     for (std::size_t i = 0; i < all.size(); ++i)
@@ -190,6 +190,7 @@ std::vector<Outcome> search_whole(const ScreenBatch& batch, bool guess, std::siz
     const float floor = float_below(batch.wanted.min_score);
     const std::vector<float> guessed = guess ? guesses(batch, allowed) : std::vector<float>(n, kNoThreshold);
     Worker first;
+    first.selection.kernels = &batch.kernels;
     Thresholds thresholds(n);
     for (std::size_t q = 0; q < n; ++q) {
         const float start = std::max(floor, guessed[q]);
@@ -230,33 +231,6 @@ std::vector<Outcome> search_whole(const ScreenBatch& batch, bool guess, std::siz
 }
 
 }  // namespace
-
-// By bisection on what orders floats as integers do: each step is one pass of comparisons, which the compiler
-// turns into vectors; selection by exchanges is bound by mispredicted branches.
-float kth_greatest(const float* values, std::size_t n, std::size_t k, std::vector<std::int32_t>& keys) {
-    keys.resize(n);
-    std::int32_t low = std::numeric_limits<std::int32_t>::max();
-    std::int32_t high = std::numeric_limits<std::int32_t>::min();
-    for (std::size_t i = 0; i < n; ++i) {
-        const auto bits = std::bit_cast<std::int32_t>(values[i]);
-        keys[i] = bits ^ ((bits >> 31) & 0x7FFFFFFF);
-        low = std::min(low, keys[i]);
-        high = std::max(high, keys[i]);
-    }
-    const std::size_t enough = k + k / 16 + (k > 4 ? 1 : 0);
-    while (low < high) {
-        const auto middle = static_cast<std::int32_t>((static_cast<std::int64_t>(low) + high + 1) >> 1);
-        std::int32_t reach = 0;
-        for (std::size_t i = 0; i < n; ++i) reach += keys[i] >= middle ? 1 : 0;
-        if (static_cast<std::size_t>(reach) < k) {
-            high = middle - 1;
-        } else {
-            low = middle;
-            if (static_cast<std::size_t>(reach) <= enough) break;
-        }
-    }
-    return std::bit_cast<float>(low ^ ((low >> 31) & 0x7FFFFFFF));
-}
 
 void scan_plainly(Matrix rows, const double* squares, Matrix queries, const double* query_squares,
                   Metric metric, const DenseWanted& wanted, std::size_t threads, const Kernels& kernels,

@@ -40,7 +40,7 @@ class LazyGreedy {
         widen(pick);
         std::vector<double> dots(rows_.rows);
         kernels_.dense_dot(query_.data(), rows_.data, nullptr, rows_.rows, rows_.dim, rows_.dim, dots.data());
-        finish_scores(Metric::cosine, squares_[pick], squares_, rows_.rows, dots.data());
+        finish_scores(Metric::cosine, squares_[pick], squares_, rows_.rows, kernels_, dots.data());
         for (std::size_t row = 0; row < rows_.rows; ++row)
             redundancy_[row] = std::max(redundancy_[row], dots[row]);
         picks_.push_back(pick);
@@ -63,7 +63,7 @@ class LazyGreedy {
         double squares[kDots];
         for (std::size_t i = 0; i < n; ++i) squares[i] = squares_[picks[i]];
         kernels_.dense_dot(query_.data(), rows_.data, picks, n, rows_.dim, rows_.dim, dots);
-        finish_scores(Metric::cosine, squares_[row], squares, n, dots);
+        finish_scores(Metric::cosine, squares_[row], squares, n, kernels_, dots);
         for (std::size_t i = 0; i < n; ++i) redundancy_[row] = std::max(redundancy_[row], dots[i]);
         seen_[row] += static_cast<std::uint32_t>(n);
         return false;

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "order.hpp"
@@ -15,48 +17,65 @@ namespace gnomon {
 // A lambda, not the function: the algorithms then inline the comparison.
 inline constexpr auto kBetter = [](const Hit& a, const Hit& b) { return better(a, b); };
 
-// Leaves the best min(k, n) hits, best first. Many hits are dealt into buckets of equal score ranges first
-// (what is subtracted and multiplied is monotone, so no order is lost), and only the buckets that reach into
-// the best k are sorted: 10 ns a hit where sorting all takes 50.
+// Leaves the best min(k, n) hits, best first. Many hits are sorted by what their scores are in 2^20 equal
+// steps of their range first (what is subtracted and multiplied is monotone, so no order is lost): two
+// counting passes over numbers, without a branch to mispredict. Few hits share a step: what is left is an
+// insertion here and there, and a sort where a step is crowded. 5 ns a hit, where sorting all takes 50.
 inline void keep_best(std::vector<Hit>& hits, std::size_t k) {
     constexpr std::size_t kFew = 128;
     constexpr std::size_t kCrowd = 8;
-    k = std::min(k, hits.size());
-    const auto [least, most] = std::minmax_element(
-        hits.begin(), hits.end(), [](const Hit& a, const Hit& b) { return a.score < b.score; });
-    const double width = hits.size() > kFew ? most->score - least->score : 0.0;
-    if (!(width > 0.0) || !std::isfinite(width)) {
+    constexpr std::size_t kDigit = 1024;
+    const std::size_t n = hits.size();
+    k = std::min(k, n);
+    double least = std::numeric_limits<double>::infinity();
+    double top = -least;
+    for (const Hit& hit : hits) {
+        least = hit.score < least ? hit.score : least;
+        top = hit.score > top ? hit.score : top;
+    }
+    const double width = n > kFew && n <= UINT32_MAX ? top - least : 0.0;
+    const double factor = static_cast<double>(kDigit * kDigit - 1) / width;
+    if (!(width > 0.0) || !std::isfinite(width) || !std::isfinite(factor)) {
         const auto last = hits.begin() + static_cast<std::ptrdiff_t>(k);
         if (last != hits.end() && k > 0) std::nth_element(hits.begin(), last - 1, hits.end(), kBetter);
         hits.erase(last, hits.end());
         std::sort(hits.begin(), hits.end(), kBetter);
         return;
     }
-    const std::size_t buckets = hits.size();
-    const double top = most->score;
-    const double factor = static_cast<double>(buckets) / width;
-    std::vector<std::uint32_t> bucket(hits.size());
-    std::vector<std::uint32_t> places(buckets + 1, 0);
-    for (std::size_t i = 0; i < hits.size(); ++i) {
-        const auto place = static_cast<std::int64_t>((top - hits[i].score) * factor);
-        bucket[i] = static_cast<std::uint32_t>(std::min(place, static_cast<std::int64_t>(buckets) - 1));
-        ++places[bucket[i] + 1];
+    struct Key {
+        std::uint32_t step, place;
+    };
+    std::vector<Key> keys(2 * n);
+    std::uint32_t low[kDigit] = {};
+    std::uint32_t high[kDigit] = {};
+    for (std::size_t i = 0; i < n; ++i) {
+        const auto step =
+            static_cast<std::uint32_t>(static_cast<std::int64_t>((top - hits[i].score) * factor));
+        keys[i] = {step, static_cast<std::uint32_t>(i)};
+        ++low[step % kDigit];
+        ++high[step / kDigit];
     }
-    std::size_t used = 0;
-    for (; used < buckets && places[used] < k; ++used) places[used + 1] += places[used];
-    std::vector<Hit> sorted(places[used]);
-    for (std::size_t i = 0; i < hits.size(); ++i)  // places[b] moves from the bucket's start to its end
-        if (bucket[i] < used) sorted[places[bucket[i]]++] = hits[i];
-    // Buckets are in order, most hold one hit or none: what is left is few steps of insertion. Many hits
-    // in one bucket are sorted first.
-    std::size_t first = 0;
-    for (std::size_t b = 0; b < used; ++b) {
-        if (places[b] - first > kCrowd)
+    std::uint32_t before_low = 0;
+    std::uint32_t before_high = 0;
+    for (std::size_t digit = 0; digit < kDigit; ++digit) {
+        before_low += std::exchange(low[digit], before_low);
+        before_high += std::exchange(high[digit], before_high);
+    }
+    Key* const half = keys.data() + n;
+    for (std::size_t i = 0; i < n; ++i) half[low[keys[i].step % kDigit]++] = keys[i];
+    for (std::size_t i = 0; i < n; ++i) keys[high[half[i].step / kDigit]++] = half[i];
+    std::size_t used = k;  // whole steps
+    while (used < n && used > 0 && keys[used].step == keys[used - 1].step) ++used;
+    std::vector<Hit> sorted(used);
+    for (std::size_t i = 0; i < used; ++i) sorted[i] = hits[keys[i].place];
+    for (std::size_t i = 1, first = 0; i <= used; ++i) {
+        if (i < used && keys[i].step == keys[first].step) continue;
+        if (i - first > kCrowd)
             std::sort(sorted.begin() + static_cast<std::ptrdiff_t>(first),
-                      sorted.begin() + static_cast<std::ptrdiff_t>(places[b]), kBetter);
-        first = places[b];
+                      sorted.begin() + static_cast<std::ptrdiff_t>(i), kBetter);
+        first = i;
     }
-    for (std::size_t i = 1; i < sorted.size(); ++i) {
+    for (std::size_t i = 1; i < used; ++i) {
         if (!better(sorted[i], sorted[i - 1])) continue;
         const Hit hit = sorted[i];
         std::size_t at = i;

@@ -374,3 +374,24 @@ def test_torch_tensors_that_only_read_as_negative() -> None:
     assert rows.is_neg()
     found = gnomon.cosine_topk(torch.tensor([0.0, -1.0, 0.0]), rows, k=1)
     assert (found.values.tolist(), found.indices.tolist()) == ([1.0], [1])
+
+
+# ------------------------------------------------------------------------------- order of many hits
+@pytest.mark.parametrize("spread", [1.0, 1e12])
+@pytest.mark.parametrize("k", [129, 1000, 2000])
+def test_many_hits_come_in_order_with_crowds_of_ties(k: int, spread: float) -> None:
+    """Whole numbers: dots are exact, and a few hundred values are shared by two thousand rows.
+
+    One row far from the others puts them all into few steps of what sorts them.
+    """
+    rng = np.random.default_rng(k)
+    rows = rng.integers(-9, 10, (2000, 3)).astype(np.float32)
+    rows[rng.integers(2000)] *= np.float32(spread)
+    query = np.array([3.0, -2.0, 5.0], np.float32)
+    scores = rows.astype(np.float64) @ query.astype(np.float64)
+    best = np.lexsort((np.arange(2000), -scores))[:k]
+    index = gnomon.DenseIndex.build(rows, metric="ip")
+    for screen in ("none", "float32"):
+        hits = index.search(query, k, screen=screen)
+        assert hits.ids.tolist() == best.tolist()
+        assert hits.scores.tolist() == scores[best].tolist()

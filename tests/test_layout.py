@@ -69,7 +69,7 @@ CPP_FORBIDDEN = {
 }
 KERNEL_INCLUDES = {
     *("immintrin.h", "arm_neon.h", "kernels.hpp", "screen_bounds.hpp", "bm25.hpp"),
-    *("../bm25.hpp", "bm25_blocks.hpp"),
+    *("../bm25.hpp", "bm25_blocks.hpp", "dense_common.hpp"),
 }
 KERNEL_LEVELS = {"scalar", "avx2", "avx512", "avx512vnni", "avx512amx", "neon"}
 INTRINSIC = re.compile(

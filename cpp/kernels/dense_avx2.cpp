@@ -1,7 +1,7 @@
 // Dense kernels, x86-64-v3: lanes 0-3 and 4-7 in two registers a row, four rows at a time.
 #include <immintrin.h>
 
-#include "kernels.hpp"
+#include "dense_common.hpp"
 
 namespace gnomon::avx2 {
 
@@ -22,8 +22,6 @@ static Lanes widen(const float* row) noexcept {
     return {_mm256_cvtps_pd(_mm_loadu_ps(row)), _mm256_cvtps_pd(_mm_loadu_ps(row + 4))};
 }
 
-static Lanes widen(const double* row) noexcept { return {_mm256_loadu_pd(row), _mm256_loadu_pd(row + 4)}; }
-
 static Lanes load(const double* query) noexcept {
     return {_mm256_loadu_pd(query), _mm256_loadu_pd(query + 4)};
 }
@@ -31,11 +29,10 @@ static Lanes load(const double* query) noexcept {
 namespace {  // else its constructor is a weak symbol at -O0
 
 // The last dim % 8 elements, padded with zeros: they add +0.0 or -0.0 to lanes that are never -0.0.
-template <class Value>
 struct Tail {
     double query[8] = {};
-    Value row[8] = {};
-    Tail(const double* q, const Value* x, std::size_t n) noexcept {
+    float row[8] = {};
+    Tail(const double* q, const float* x, std::size_t n) noexcept {
         for (std::size_t l = 0; l < n; ++l) {
             if (q != nullptr) query[l] = q[l];
             row[l] = x[l];
@@ -61,10 +58,10 @@ static Lanes step(Lanes sum, Lanes q, Lanes x) noexcept {
     return {step<op>(sum.low, q.low, x.low), step<op>(sum.high, q.high, x.high)};
 }
 
-template <Operation op, int kRows, class Value>
-static void block(const double* query, const Value* rows, const std::uint32_t* ids, std::size_t stride,
+template <Operation op, int kRows>
+static void block(const double* query, const float* rows, const std::uint32_t* ids, std::size_t stride,
                   std::size_t dim, double* out) noexcept {
-    const Value* row[kRows];
+    const float* row[kRows];
     for (std::size_t r = 0; r < kRows; ++r) row[r] = rows + (ids != nullptr ? ids[r] : r) * stride;
     Lanes sum[kRows];
     for (int r = 0; r < kRows; ++r) sum[r] = zero();
@@ -75,15 +72,15 @@ static void block(const double* query, const Value* rows, const std::uint32_t* i
     }
     for (int r = 0; r < kRows; ++r) {
         if (whole < dim) {
-            const Tail<Value> tail(op == kSquare ? nullptr : query + whole, row[r] + whole, dim - whole);
+            const Tail tail(op == kSquare ? nullptr : query + whole, row[r] + whole, dim - whole);
             sum[r] = step<op>(sum[r], load(tail.query), widen(tail.row));
         }
         out[r] = reduce(sum[r].low, sum[r].high);
     }
 }
 
-template <Operation op, class Value>
-static void scan(const double* query, const Value* rows, const std::uint32_t* ids, std::size_t n,
+template <Operation op>
+static void scan(const double* query, const float* rows, const std::uint32_t* ids, std::size_t n,
                  std::size_t stride, std::size_t dim, double* out) noexcept {
     std::size_t i = 0;
     for (; i + 4 <= n; i += 4) {
@@ -179,6 +176,10 @@ static void tiles(const double* queries, std::size_t n_queries, const float* row
         scan<op>(queries + q * dim, rows, nullptr, n_rows, dim, dim, out + q * out_stride);
 }
 
+void dense_cosines(double query_square, const double* squares, std::size_t n, double* scores) noexcept {
+    common::cosines(query_square, squares, n, scores);
+}
+
 void dense_dot_tile(const double* queries, std::size_t n_queries, const float* rows, std::size_t n_rows,
                     std::size_t dim, double* out, std::size_t out_stride) noexcept {
     tiles<kDot>(queries, n_queries, rows, n_rows, dim, out, out_stride);
@@ -187,16 +188,6 @@ void dense_dot_tile(const double* queries, std::size_t n_queries, const float* r
 void dense_l2_tile(const double* queries, std::size_t n_queries, const float* rows, std::size_t n_rows,
                    std::size_t dim, double* out, std::size_t out_stride) noexcept {
     tiles<kL2>(queries, n_queries, rows, n_rows, dim, out, out_stride);
-}
-
-void dense_dot_wide(const double* query, const double* rows, const std::uint32_t* ids, std::size_t n,
-                    std::size_t dim, double* out) noexcept {
-    scan<kDot>(query, rows, ids, n, dim, dim, out);
-}
-
-void dense_l2_wide(const double* query, const double* rows, const std::uint32_t* ids, std::size_t n,
-                   std::size_t dim, double* out) noexcept {
-    scan<kL2>(query, rows, ids, n, dim, dim, out);
 }
 
 static float sum_of(__m256 lanes) noexcept {
@@ -237,23 +228,23 @@ static void float_tile(const float* queries, const float* rows, std::size_t dim,
         }
 }
 
+namespace {
+
+struct FloatTile {
+    static constexpr int kQueries = 3;
+    static constexpr int kRows = 4;
+    template <int kSome, int kOf>
+    static void run(const float* queries, const float* rows, std::size_t dim, float* out,
+                    std::size_t out_stride) noexcept {
+        float_tile<kSome, kOf>(queries, rows, dim, out, out_stride);
+    }
+};
+
+}  // namespace
+
 void dense_float(const float* queries, std::size_t n_queries, const float* rows, std::size_t n_rows,
                  std::size_t dim, float* out, std::size_t out_stride) noexcept {
-    std::size_t q = 0;
-    for (; q + 3 <= n_queries; q += 3) {
-        std::size_t r = 0;
-        for (; r + 4 <= n_rows; r += 4)
-            float_tile<3, 4>(queries + q * dim, rows + r * dim, dim, out + q * out_stride + r, out_stride);
-        for (; r < n_rows; ++r)
-            float_tile<3, 1>(queries + q * dim, rows + r * dim, dim, out + q * out_stride + r, out_stride);
-    }
-    for (; q < n_queries; ++q) {
-        std::size_t r = 0;
-        for (; r + 4 <= n_rows; r += 4)
-            float_tile<1, 4>(queries + q * dim, rows + r * dim, dim, out + q * out_stride + r, out_stride);
-        for (; r < n_rows; ++r)
-            float_tile<1, 1>(queries + q * dim, rows + r * dim, dim, out + q * out_stride + r, out_stride);
-    }
+    common::walk<FloatTile>(queries, n_queries, rows, n_rows, dim, out, out_stride);
 }
 
 }  // namespace gnomon::avx2

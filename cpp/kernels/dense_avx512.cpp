@@ -2,7 +2,7 @@
 // cycles and two start each cycle. Loads of the last dim % 8 elements are masked to zero.
 #include <immintrin.h>
 
-#include "kernels.hpp"
+#include "dense_common.hpp"
 
 namespace gnomon::avx512 {
 
@@ -15,17 +15,29 @@ static double reduce(__m512d lanes) noexcept {
     return _mm_cvtsd_f64(_mm_add_sd(pairs, _mm_unpackhi_pd(pairs, pairs)));
 }
 
+// The same of eight rows' lanes at once, in a third of the instructions.
+static __m512d reduce(const __m512d (&rows)[8]) noexcept {
+    __m512d pairs[4];  // l0 + l4, l1 + l5, l2 + l6, l3 + l7 of two rows
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i)
+        pairs[i] = _mm512_add_pd(_mm512_maskz_shuffle_f64x2(0xFF, rows[2 * i], rows[2 * i + 1], 0x44),
+                                 _mm512_maskz_shuffle_f64x2(0xFF, rows[2 * i], rows[2 * i + 1], 0xEE));
+    __m512d halves[2];  // even and odd lanes' sums of four rows
+#pragma GCC unroll 2
+    for (int i = 0; i < 2; ++i)
+        halves[i] = _mm512_add_pd(_mm512_maskz_shuffle_f64x2(0xFF, pairs[2 * i], pairs[2 * i + 1], 0x88),
+                                  _mm512_maskz_shuffle_f64x2(0xFF, pairs[2 * i], pairs[2 * i + 1], 0xDD));
+    const __m512d sums = _mm512_add_pd(_mm512_maskz_unpacklo_pd(0xFF, halves[0], halves[1]),
+                                       _mm512_maskz_unpackhi_pd(0xFF, halves[0], halves[1]));
+    return _mm512_maskz_permutexvar_pd(0xFF, _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7), sums);
+}
+
 enum Operation { kDot, kL2, kSquare };
 
 static __m512d widen(const float* row) noexcept { return _mm512_maskz_cvtps_pd(0xFF, _mm256_loadu_ps(row)); }
-static __m512d widen(const double* row) noexcept { return _mm512_loadu_pd(row); }
 static __m512d widen_some(__mmask8 mask, const float* row) noexcept {
     return _mm512_maskz_cvtps_pd(0xFF, _mm256_maskz_loadu_ps(mask, row));
 }
-static __m512d widen_some(__mmask8 mask, const double* row) noexcept {
-    return _mm512_maskz_loadu_pd(mask, row);
-}
-
 template <Operation op>
 static __m512d step(__m512d sum, __m512d q, __m512d x) noexcept {
     if (op == kL2) {
@@ -44,10 +56,10 @@ struct Rows {
 
 }  // namespace
 
-template <Operation op, int kRows, class Value>
-static void block(const double* query, const Value* rows, const std::uint32_t* ids, std::size_t stride,
+template <Operation op, int kRows>
+static void block(const double* query, const float* rows, const std::uint32_t* ids, std::size_t stride,
                   std::size_t dim, double* out) noexcept {
-    const Value* row[kRows];
+    const float* row[kRows];
 #pragma GCC unroll 8
     for (std::size_t r = 0; r < kRows; ++r) row[r] = rows + (ids != nullptr ? ids[r] : r) * stride;
     __m512d sum[kRows];
@@ -69,12 +81,16 @@ static void block(const double* query, const Value* rows, const std::uint32_t* i
             sum[r] = step<op>(sum[r], q, widen_some(mask, row[r] + whole));
         }
     }
-#pragma GCC unroll 8
-    for (int r = 0; r < kRows; ++r) out[r] = reduce(sum[r]);
+    if constexpr (kRows == 8) {
+        _mm512_storeu_pd(out, reduce(sum));
+    } else {
+#pragma GCC unroll 4
+        for (int r = 0; r < kRows; ++r) out[r] = reduce(sum[r]);
+    }
 }
 
-template <Operation op, class Value>
-static void scan(const double* query, const Value* rows, const std::uint32_t* ids, std::size_t n,
+template <Operation op>
+static void scan(const double* query, const float* rows, const std::uint32_t* ids, std::size_t n,
                  std::size_t stride, std::size_t dim, double* out) noexcept {
     std::size_t i = 0;
     const auto some = [&](auto rows_of_block) {
@@ -137,10 +153,21 @@ static void tile(const double* queries, const float* rows, std::size_t dim, doub
             for (std::size_t r = 0; r < kRows; ++r) sum[q][r] = step<op>(sum[q][r], value, x[r]);
         }
     }
+    if constexpr (kQueries % 2 == 0 && kRows == 4) {
+#pragma GCC unroll 3
+        for (std::size_t q = 0; q < kQueries; q += 2) {
+            const __m512d eight[8] = {sum[q][0],     sum[q][1],     sum[q][2],     sum[q][3],
+                                      sum[q + 1][0], sum[q + 1][1], sum[q + 1][2], sum[q + 1][3]};
+            const __m512d sums = reduce(eight);
+            _mm256_storeu_pd(out + q * out_stride, _mm512_maskz_extractf64x4_pd(0xFF, sums, 0));
+            _mm256_storeu_pd(out + (q + 1) * out_stride, _mm512_maskz_extractf64x4_pd(0xFF, sums, 1));
+        }
+    } else {
 #pragma GCC unroll 6
-    for (std::size_t q = 0; q < kQueries; ++q)
+        for (std::size_t q = 0; q < kQueries; ++q)
 #pragma GCC unroll 4
-        for (std::size_t r = 0; r < kRows; ++r) out[q * out_stride + r] = reduce(sum[q][r]);
+            for (std::size_t r = 0; r < kRows; ++r) out[q * out_stride + r] = reduce(sum[q][r]);
+    }
 }
 
 template <Operation op>
@@ -158,6 +185,10 @@ static void tiles(const double* queries, std::size_t n_queries, const float* row
         scan<op>(queries + q * dim, rows, nullptr, n_rows, dim, dim, out + q * out_stride);
 }
 
+void dense_cosines(double query_square, const double* squares, std::size_t n, double* scores) noexcept {
+    common::cosines(query_square, squares, n, scores);
+}
+
 void dense_dot_tile(const double* queries, std::size_t n_queries, const float* rows, std::size_t n_rows,
                     std::size_t dim, double* out, std::size_t out_stride) noexcept {
     tiles<kDot>(queries, n_queries, rows, n_rows, dim, out, out_stride);
@@ -168,23 +199,20 @@ void dense_l2_tile(const double* queries, std::size_t n_queries, const float* ro
     tiles<kL2>(queries, n_queries, rows, n_rows, dim, out, out_stride);
 }
 
-void dense_dot_wide(const double* query, const double* rows, const std::uint32_t* ids, std::size_t n,
-                    std::size_t dim, double* out) noexcept {
-    scan<kDot>(query, rows, ids, n, dim, dim, out);
-}
-
-void dense_l2_wide(const double* query, const double* rows, const std::uint32_t* ids, std::size_t n,
-                   std::size_t dim, double* out) noexcept {
-    scan<kL2>(query, rows, ids, n, dim, dim, out);
-}
-
-static float sum_of(__m512 lanes) noexcept {
-    const __m512d bits = _mm512_castps_pd(lanes);
-    const __m256 eight = _mm256_add_ps(_mm256_castpd_ps(_mm512_maskz_extractf64x4_pd(0xFF, bits, 0)),
-                                       _mm256_castpd_ps(_mm512_maskz_extractf64x4_pd(0xFF, bits, 1)));
-    const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
-    const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
-    return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+// The sums of the lanes of four rows.
+static __m128 sums_of(__m512 a, __m512 b, __m512 c, __m512 d) noexcept {
+    const __m512 ab =
+        _mm512_add_ps(_mm512_maskz_unpacklo_ps(0xFFFF, a, b), _mm512_maskz_unpackhi_ps(0xFFFF, a, b));
+    const __m512 cd =
+        _mm512_add_ps(_mm512_maskz_unpacklo_ps(0xFFFF, c, d), _mm512_maskz_unpackhi_ps(0xFFFF, c, d));
+    const __m512d x = _mm512_castps_pd(ab);
+    const __m512d y = _mm512_castps_pd(cd);
+    const __m512d lanes =
+        _mm512_castps_pd(_mm512_add_ps(_mm512_castpd_ps(_mm512_maskz_unpacklo_pd(0xFF, x, y)),
+                                       _mm512_castpd_ps(_mm512_maskz_unpackhi_pd(0xFF, x, y))));
+    const __m256 eight = _mm256_add_ps(_mm256_castpd_ps(_mm512_maskz_extractf64x4_pd(0xFF, lanes, 0)),
+                                       _mm256_castpd_ps(_mm512_maskz_extractf64x4_pd(0xFF, lanes, 1)));
+    return _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
 }
 
 // Six queries by four rows in float32.
@@ -211,27 +239,29 @@ static void float_tile(const float* queries, const float* rows, std::size_t dim,
     }
 #pragma GCC unroll 6
     for (std::size_t q = 0; q < kQueries; ++q)
-#pragma GCC unroll 4
-        for (std::size_t r = 0; r < kRows; ++r) out[q * out_stride + r] = sum_of(sum[q][r]);
+        if constexpr (kRows == 4)
+            _mm_storeu_ps(out + q * out_stride, sums_of(sum[q][0], sum[q][1], sum[q][2], sum[q][3]));
+        else
+            out[q * out_stride] = _mm_cvtss_f32(sums_of(sum[q][0], sum[q][0], sum[q][0], sum[q][0]));
 }
+
+namespace {
+
+struct FloatTile {
+    static constexpr int kQueries = 6;
+    static constexpr int kRows = 4;
+    template <int kSome, int kOf>
+    static void run(const float* queries, const float* rows, std::size_t dim, float* out,
+                    std::size_t out_stride) noexcept {
+        float_tile<kSome, kOf>(queries, rows, dim, out, out_stride);
+    }
+};
+
+}  // namespace
 
 void dense_float(const float* queries, std::size_t n_queries, const float* rows, std::size_t n_rows,
                  std::size_t dim, float* out, std::size_t out_stride) noexcept {
-    std::size_t q = 0;
-    for (; q + 6 <= n_queries; q += 6) {
-        std::size_t r = 0;
-        for (; r + 4 <= n_rows; r += 4)
-            float_tile<6, 4>(queries + q * dim, rows + r * dim, dim, out + q * out_stride + r, out_stride);
-        for (; r < n_rows; ++r)
-            float_tile<6, 1>(queries + q * dim, rows + r * dim, dim, out + q * out_stride + r, out_stride);
-    }
-    for (; q < n_queries; ++q) {
-        std::size_t r = 0;
-        for (; r + 4 <= n_rows; r += 4)
-            float_tile<1, 4>(queries + q * dim, rows + r * dim, dim, out + q * out_stride + r, out_stride);
-        for (; r < n_rows; ++r)
-            float_tile<1, 1>(queries + q * dim, rows + r * dim, dim, out + q * out_stride + r, out_stride);
-    }
+    common::walk<FloatTile>(queries, n_queries, rows, n_rows, dim, out, out_stride);
 }
 
 }  // namespace gnomon::avx512

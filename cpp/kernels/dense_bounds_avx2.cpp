@@ -90,4 +90,8 @@ double screen_code(const float* x, std::size_t dim, double factor, double scale,
 
 float screen_greatest(const float* x, std::size_t dim) noexcept { return bounds::greatest(x, dim); }
 
+float screen_kth(const float* values, std::size_t n, std::size_t k, std::int32_t* keys) noexcept {
+    return bounds::kth(values, n, k, keys);
+}
+
 }  // namespace gnomon::avx2

@@ -1,7 +1,7 @@
 // Dense kernels, aarch64: the eight lanes are four registers of two; four rows at a time.
 #include <arm_neon.h>
 
-#include "kernels.hpp"
+#include "dense_common.hpp"
 
 namespace gnomon::neon {
 
@@ -24,10 +24,6 @@ static Lanes widen(const float* row) noexcept {
     const float32x4_t high = vld1q_f32(row + 4);
     return {{vcvt_f64_f32(vget_low_f32(low)), vcvt_high_f64_f32(low), vcvt_f64_f32(vget_low_f32(high)),
              vcvt_high_f64_f32(high)}};
-}
-
-static Lanes widen(const double* row) noexcept {
-    return {{vld1q_f64(row), vld1q_f64(row + 2), vld1q_f64(row + 4), vld1q_f64(row + 6)}};
 }
 
 static Lanes load(const double* query) noexcept {
@@ -55,10 +51,10 @@ static void step(Lanes& sum, const Lanes& q, const Lanes& x) noexcept {
 }
 
 // The last dim % 8 elements, padded with zeros: they add +0.0 or -0.0 to lanes that are never -0.0.
-template <Operation op, class Value>
-static void tail(Lanes& sum, const double* query, const Value* row, std::size_t n) noexcept {
+template <Operation op>
+static void tail(Lanes& sum, const double* query, const float* row, std::size_t n) noexcept {
     double q[8] = {};
-    Value x[8] = {};
+    float x[8] = {};
     for (std::size_t l = 0; l < n; ++l) {
         if (op != kSquare) q[l] = query[l];
         x[l] = row[l];
@@ -66,10 +62,10 @@ static void tail(Lanes& sum, const double* query, const Value* row, std::size_t 
     step<op>(sum, load(q), widen(x));
 }
 
-template <Operation op, int kRows, class Value>
-static void block(const double* query, const Value* rows, const std::uint32_t* ids, std::size_t stride,
+template <Operation op, int kRows>
+static void block(const double* query, const float* rows, const std::uint32_t* ids, std::size_t stride,
                   std::size_t dim, double* out) noexcept {
-    const Value* row[kRows];
+    const float* row[kRows];
     for (std::size_t r = 0; r < kRows; ++r) row[r] = rows + (ids != nullptr ? ids[r] : r) * stride;
     Lanes sum[kRows];
     for (int r = 0; r < kRows; ++r) sum[r] = zero();
@@ -85,8 +81,8 @@ static void block(const double* query, const Value* rows, const std::uint32_t* i
     }
 }
 
-template <Operation op, class Value>
-static void scan(const double* query, const Value* rows, const std::uint32_t* ids, std::size_t n,
+template <Operation op>
+static void scan(const double* query, const float* rows, const std::uint32_t* ids, std::size_t n,
                  std::size_t stride, std::size_t dim, double* out) noexcept {
     std::size_t i = 0;
     for (; i + 4 <= n; i += 4)
@@ -112,6 +108,10 @@ void dense_square(const float* rows, std::size_t n, std::size_t stride, std::siz
     scan<kSquare>(nullptr, rows, nullptr, n, stride, dim, out);
 }
 
+void dense_cosines(double query_square, const double* squares, std::size_t n, double* scores) noexcept {
+    common::cosines(query_square, squares, n, scores);
+}
+
 void dense_dot_tile(const double* queries, std::size_t n_queries, const float* rows, std::size_t n_rows,
                     std::size_t dim, double* out, std::size_t out_stride) noexcept {
     for (std::size_t q = 0; q < n_queries; ++q)
@@ -122,16 +122,6 @@ void dense_l2_tile(const double* queries, std::size_t n_queries, const float* ro
                    std::size_t dim, double* out, std::size_t out_stride) noexcept {
     for (std::size_t q = 0; q < n_queries; ++q)
         dense_l2(queries + q * dim, rows, nullptr, n_rows, dim, dim, out + q * out_stride);
-}
-
-void dense_dot_wide(const double* query, const double* rows, const std::uint32_t* ids, std::size_t n,
-                    std::size_t dim, double* out) noexcept {
-    scan<kDot>(query, rows, ids, n, dim, dim, out);
-}
-
-void dense_l2_wide(const double* query, const double* rows, const std::uint32_t* ids, std::size_t n,
-                   std::size_t dim, double* out) noexcept {
-    scan<kL2>(query, rows, ids, n, dim, dim, out);
 }
 
 // Four queries by four rows in float32.
@@ -158,19 +148,23 @@ static void float_tile(const float* queries, const float* rows, std::size_t dim,
         }
 }
 
+namespace {
+
+struct FloatTile {
+    static constexpr int kQueries = 4;
+    static constexpr int kRows = 4;
+    template <int kSome, int kOf>
+    static void run(const float* queries, const float* rows, std::size_t dim, float* out,
+                    std::size_t out_stride) noexcept {
+        float_tile<kSome, kOf>(queries, rows, dim, out, out_stride);
+    }
+};
+
+}  // namespace
+
 void dense_float(const float* queries, std::size_t n_queries, const float* rows, std::size_t n_rows,
                  std::size_t dim, float* out, std::size_t out_stride) noexcept {
-    std::size_t q = 0;
-    for (; q + 4 <= n_queries; q += 4) {
-        std::size_t r = 0;
-        for (; r + 4 <= n_rows; r += 4)
-            float_tile<4, 4>(queries + q * dim, rows + r * dim, dim, out + q * out_stride + r, out_stride);
-        for (; r < n_rows; ++r)
-            float_tile<4, 1>(queries + q * dim, rows + r * dim, dim, out + q * out_stride + r, out_stride);
-    }
-    for (; q < n_queries; ++q)
-        for (std::size_t r = 0; r < n_rows; ++r)
-            float_tile<1, 1>(queries + q * dim, rows + r * dim, dim, out + q * out_stride + r, out_stride);
+    common::walk<FloatTile>(queries, n_queries, rows, n_rows, dim, out, out_stride);
 }
 
 }  // namespace gnomon::neon

@@ -1,5 +1,5 @@
 // Dense kernels, portable level: the order of additions of kernels.hpp, written out.
-#include "kernels.hpp"
+#include "dense_common.hpp"
 
 namespace gnomon::scalar {
 
@@ -7,22 +7,20 @@ static double reduce(const double* lane) noexcept {
     return ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
 }
 
-template <class Value>
-static void dots(const double* query, const Value* rows, const std::uint32_t* ids, std::size_t n,
+static void dots(const double* query, const float* rows, const std::uint32_t* ids, std::size_t n,
                  std::size_t stride, std::size_t dim, double* out) noexcept {
     for (std::size_t i = 0; i < n; ++i) {
-        const Value* row = rows + (ids != nullptr ? ids[i] : i) * stride;
+        const float* row = rows + (ids != nullptr ? ids[i] : i) * stride;
         double lane[8] = {};
         for (std::size_t d = 0; d < dim; ++d) lane[d % 8] += query[d] * static_cast<double>(row[d]);
         out[i] = reduce(lane);
     }
 }
 
-template <class Value>
-static void distances(const double* query, const Value* rows, const std::uint32_t* ids, std::size_t n,
+static void distances(const double* query, const float* rows, const std::uint32_t* ids, std::size_t n,
                       std::size_t stride, std::size_t dim, double* out) noexcept {
     for (std::size_t i = 0; i < n; ++i) {
-        const Value* row = rows + (ids != nullptr ? ids[i] : i) * stride;
+        const float* row = rows + (ids != nullptr ? ids[i] : i) * stride;
         double lane[8] = {};
         for (std::size_t d = 0; d < dim; ++d) {
             const double t = query[d] - static_cast<double>(row[d]);
@@ -42,16 +40,6 @@ void dense_l2(const double* query, const float* rows, const std::uint32_t* ids, 
     distances(query, rows, ids, n, stride, dim, out);
 }
 
-void dense_dot_wide(const double* query, const double* rows, const std::uint32_t* ids, std::size_t n,
-                    std::size_t dim, double* out) noexcept {
-    dots(query, rows, ids, n, dim, dim, out);
-}
-
-void dense_l2_wide(const double* query, const double* rows, const std::uint32_t* ids, std::size_t n,
-                   std::size_t dim, double* out) noexcept {
-    distances(query, rows, ids, n, dim, dim, out);
-}
-
 void dense_square(const float* rows, std::size_t n, std::size_t stride, std::size_t dim,
                   double* out) noexcept {
     for (std::size_t i = 0; i < n; ++i) {
@@ -63,6 +51,10 @@ void dense_square(const float* rows, std::size_t n, std::size_t stride, std::siz
         }
         out[i] = reduce(lane);
     }
+}
+
+void dense_cosines(double query_square, const double* squares, std::size_t n, double* scores) noexcept {
+    common::cosines(query_square, squares, n, scores);
 }
 
 void dense_dot_tile(const double* queries, std::size_t n_queries, const float* rows, std::size_t n_rows,

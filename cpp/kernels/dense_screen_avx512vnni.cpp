@@ -7,9 +7,17 @@
 
 namespace gnomon::avx512vnni {
 
+// In place: GCC 12 gives the intrinsic's result a register of its own, and moves or spills most of the 24
+// sums in every step (2.6 ms for 100 queries of 10,000 rows where this takes 1.3).
+static inline __attribute__((always_inline)) void add_dots(__m512i& sum, __m512i rows,
+                                                           __m512i query) noexcept {
+    asm("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(rows), "v"(query));
+}
+
 template <int kQueries>
-static void compare(__m512i (&sum)[kQueries][4], const std::int32_t* thresholds, std::int32_t* acc,
-                    std::uint64_t* masks) noexcept {
+static inline __attribute__((always_inline)) void compare(__m512i (&sum)[kQueries][4],
+                                                          const std::int32_t* thresholds, std::int32_t* acc,
+                                                          std::uint64_t* masks) noexcept {
 #pragma GCC unroll 6
     for (int q = 0; q < kQueries; ++q) {
         const __m512i limit = _mm512_set1_epi32(thresholds[q]);
@@ -46,7 +54,7 @@ static void screen(const std::uint8_t* panel, const std::int8_t* queries, std::s
         const __m512i row1 = _mm512_loadu_si512(panel + 64);
         const __m512i row2 = _mm512_loadu_si512(panel + 128);
         const __m512i row3 = _mm512_loadu_si512(panel + 192);
-        if (kQueries <= 4 && ahead != 0)  // bound by memory
+        if (ahead != 0)
 #pragma GCC unroll 4
             for (std::size_t byte = 0; byte < kPanelRows * 4; byte += 64)
                 _mm_prefetch(reinterpret_cast<const char*>(panel + ahead + byte), _MM_HINT_T1);
@@ -56,10 +64,10 @@ static void screen(const std::uint8_t* panel, const std::int8_t* queries, std::s
             std::int32_t word;
             __builtin_memcpy(&word, queries + static_cast<std::size_t>(q) * 4, 4);
             const __m512i query = _mm512_set1_epi32(word);
-            sum[q][0] = _mm512_dpbusd_epi32(sum[q][0], row0, query);
-            sum[q][1] = _mm512_dpbusd_epi32(sum[q][1], row1, query);
-            sum[q][2] = _mm512_dpbusd_epi32(sum[q][2], row2, query);
-            sum[q][3] = _mm512_dpbusd_epi32(sum[q][3], row3, query);
+            add_dots(sum[q][0], row0, query);
+            add_dots(sum[q][1], row1, query);
+            add_dots(sum[q][2], row2, query);
+            add_dots(sum[q][3], row3, query);
         }
         queries += kTileQueries * 4;
     }

@@ -65,10 +65,6 @@ using DenseDot = void(const double* query, const float* rows, const std::uint32_
 // The same sum of squares of query[d] - row[d]: difference, square and addition each rounded, so no FMA.
 using DenseL2 = DenseDot;
 
-// Both for rows that were widened before, once for many queries; they lie `dim` values apart.
-using DenseWide = void(const double* query, const double* rows, const std::uint32_t* ids, std::size_t n,
-                       std::size_t dim, double* out) noexcept;
-
 // out[i] = the canonical dot of row i with itself. It is finite if and only if the whole row is.
 using DenseSquare = void(const float* rows, std::size_t n, std::size_t stride, std::size_t dim,
                          double* out) noexcept;
@@ -84,7 +80,7 @@ using DenseSquare = void(const float* rows, std::size_t n, std::size_t stride, s
 // six queries, step by step: p(s, q) = (s * 6 + q) * 4; or of sixteen, one after the other: p(s, q) = (q *
 // stride + s) * 4. n queries of the tile are wanted, and acc is written for no others. A panel on a 64-byte
 // border is read fastest. `ahead`: whether the next panel, stride * 256 bytes on, should be asked for: of
-// some use to the only tile.
+// use to the first tile that reads a panel.
 struct ScreenShape {
     std::size_t head, steps, stride;
     int shift;
@@ -131,8 +127,16 @@ using ScreenTake = std::size_t(const std::int32_t* acc, std::uint64_t mask, cons
 using ScreenCode = double(const float* x, std::size_t dim, double factor, double scale, double inverse,
                           std::int8_t* codes) noexcept;
 
+// A threshold that at least k of the n values reach, and hardly more than k: 1 <= k <= n < 2^31, none is NaN.
+// keys has room for n.
+using ScreenKth = float(const float* values, std::size_t n, std::size_t k, std::int32_t* keys) noexcept;
+
 // The greatest |x[d]|, 0 without any; infinite or NaN only if one is.
 using ScreenGreatest = float(const float* x, std::size_t dim) noexcept;
+
+// Dots to cosines, in place: scores[i] / sqrt(query_square * squares[i]), clipped to [-1, 1]; 0.0 where that
+// root is 0. Root, product and division are rounded correctly on every level.
+using DenseCosines = void(double query_square, const double* squares, std::size_t n, double* scores) noexcept;
 
 // A block of canonical dots (or sums of squared differences): out[q * out_stride + r] as DenseDot gives it
 // for queries[q * dim ...] and row r.
@@ -168,14 +172,14 @@ struct Kernels {
     DenseSquare* dense_square;
     DenseTile* dense_dot_tile;
     DenseTile* dense_l2_tile;
-    DenseWide* dense_dot_wide;
-    DenseWide* dense_l2_wide;
+    DenseCosines* dense_cosines;
     DenseFloat* dense_float;
     ScreenPanel* dense_screen;
     ScreenLimits* screen_limits;
     ScreenTake* screen_take;
     ScreenCode* screen_code;
     ScreenGreatest* screen_greatest;
+    ScreenKth* screen_kth;
     MmrStep* mmr_step;
 };
 
@@ -196,14 +200,14 @@ DenseL2 dense_l2;
 DenseSquare dense_square;
 DenseTile dense_dot_tile;
 DenseTile dense_l2_tile;
-DenseWide dense_dot_wide;
-DenseWide dense_l2_wide;
+DenseCosines dense_cosines;
 DenseFloat dense_float;
 ScreenPanel dense_screen;
 ScreenLimits screen_limits;
 ScreenTake screen_take;
 ScreenCode screen_code;
 ScreenGreatest screen_greatest;
+ScreenKth screen_kth;
 MmrStep mmr_step;
 }  // namespace scalar
 
@@ -224,14 +228,14 @@ DenseL2 dense_l2;
 DenseSquare dense_square;
 DenseTile dense_dot_tile;
 DenseTile dense_l2_tile;
-DenseWide dense_dot_wide;
-DenseWide dense_l2_wide;
+DenseCosines dense_cosines;
 DenseFloat dense_float;
 ScreenPanel dense_screen;
 ScreenLimits screen_limits;
 ScreenTake screen_take;
 ScreenCode screen_code;
 ScreenGreatest screen_greatest;
+ScreenKth screen_kth;
 MmrStep mmr_step;
 }  // namespace avx2
 
@@ -252,14 +256,14 @@ DenseL2 dense_l2;
 DenseSquare dense_square;
 DenseTile dense_dot_tile;
 DenseTile dense_l2_tile;
-DenseWide dense_dot_wide;
-DenseWide dense_l2_wide;
+DenseCosines dense_cosines;
 DenseFloat dense_float;
 ScreenPanel dense_screen;
 ScreenLimits screen_limits;
 ScreenTake screen_take;
 ScreenCode screen_code;
 ScreenGreatest screen_greatest;
+ScreenKth screen_kth;
 MmrStep mmr_step;
 }  // namespace avx512
 
@@ -275,17 +279,17 @@ using avx512::bm25_pick;
 using avx512::bm25_row;
 using avx512::bm25_select;
 using avx512::bm25_settle;
+using avx512::dense_cosines;
 using avx512::dense_dot;
 using avx512::dense_dot_tile;
-using avx512::dense_dot_wide;
 using avx512::dense_float;
 using avx512::dense_l2;
 using avx512::dense_l2_tile;
-using avx512::dense_l2_wide;
 using avx512::dense_square;
 using avx512::mmr_step;
 using avx512::screen_code;
 using avx512::screen_greatest;
+using avx512::screen_kth;
 using avx512::screen_limits;
 using avx512::screen_take;
 using avx512::tile_queries;
@@ -304,17 +308,17 @@ using avx512::bm25_pick;
 using avx512::bm25_row;
 using avx512::bm25_select;
 using avx512::bm25_settle;
+using avx512::dense_cosines;
 using avx512::dense_dot;
 using avx512::dense_dot_tile;
-using avx512::dense_dot_wide;
 using avx512::dense_float;
 using avx512::dense_l2;
 using avx512::dense_l2_tile;
-using avx512::dense_l2_wide;
 using avx512::dense_square;
 using avx512::mmr_step;
 using avx512::screen_code;
 using avx512::screen_greatest;
+using avx512::screen_kth;
 using avx512::screen_limits;
 using avx512::screen_take;
 constexpr std::size_t tile_queries = kWideTileQueries;
@@ -340,14 +344,14 @@ DenseL2 dense_l2;
 DenseSquare dense_square;
 DenseTile dense_dot_tile;
 DenseTile dense_l2_tile;
-DenseWide dense_dot_wide;
-DenseWide dense_l2_wide;
+DenseCosines dense_cosines;
 DenseFloat dense_float;
 ScreenPanel dense_screen;
 ScreenLimits screen_limits;
 ScreenTake screen_take;
 ScreenCode screen_code;
 ScreenGreatest screen_greatest;
+ScreenKth screen_kth;
 }  // namespace neon
 
 }  // namespace gnomon

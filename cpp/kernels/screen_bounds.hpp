@@ -26,6 +26,37 @@ static inline void limits(const PanelLimits& panel, const QueryLimits& queries, 
     }
 }
 
+// By bisection on what orders floats as integers do: each step is one pass of comparisons, which the compiler
+// turns into vectors; selection by exchanges is bound by mispredicted branches.
+static inline float kth(const float* values, std::size_t n, std::size_t k, std::int32_t* keys) noexcept {
+    std::int32_t low = INT32_MAX;
+    std::int32_t high = INT32_MIN;
+    for (std::size_t i = 0; i < n; ++i) {
+        std::int32_t bits;
+        std::memcpy(&bits, values + i, sizeof bits);
+        bits ^= (bits >> 31) & 0x7FFFFFFF;
+        keys[i] = bits;
+        low = bits < low ? bits : low;
+        high = bits > high ? bits : high;
+    }
+    const std::size_t enough = k + k / 16 + (k > 4 ? 1 : 0);
+    while (low < high) {
+        const auto middle = static_cast<std::int32_t>((static_cast<std::int64_t>(low) + high + 1) >> 1);
+        std::int32_t reach = 0;
+        for (std::size_t i = 0; i < n; ++i) reach += keys[i] >= middle ? 1 : 0;
+        if (static_cast<std::size_t>(reach) < k) {
+            high = middle - 1;
+        } else {
+            low = middle;
+            if (static_cast<std::size_t>(reach) <= enough) break;
+        }
+    }
+    low ^= (low >> 31) & 0x7FFFFFFF;
+    float value;
+    std::memcpy(&value, &low, sizeof value);
+    return value;
+}
+
 static inline std::size_t take(const std::int32_t* acc, std::uint64_t mask, const TakeBounds& bounds,
                                const float* residuals, const float* tails, const double* squares,
                                std::uint32_t first_row, float* lower, float* upper,

@@ -345,6 +345,16 @@ class DenseIndex:
         min_score: float = ...,
         allowed: NDArray[np.uint64] | None = None,
     ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64], dict[str, float]]: ...
+    def best(
+        self,
+        queries: NDArray[np.float32],
+        k: int,
+        on_zero: str = "zero",
+        screen: str = "auto",
+        threads: int = 0,
+        level: str = "",
+        allowed: NDArray[np.uint64] | None = None,
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]: ...
     def write(self, writer: ContainerWriter) -> None: ...
     @staticmethod
     def open(container: Container) -> DenseIndex: ...

@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
-from . import _core, _dense_build, _dense_search, _dense_storage, cuda_dense
-from ._dense_edits import added, built, is_ours, listed, matrix, within
-from ._dense_filters import allowed
-from ._dense_search import Request
-from ._dense_segments import State
-from .arrays import as_count, as_float32, as_threads
-from .device import as_matrix, is_on_device, place_of
-from .results import Hits
-
-_NO_LEAST = -np.inf
-_HIT_BYTES = 96  # of one wanted row of one query while a search runs, about
+from . import _core, _dense_build, _dense_storage
+from ._dense_answer import answer
+from ._dense_edits import built, is_ours, matrix, within
+from ._dense_rows import DenseRows
+from .arrays import as_count, as_threads
 
 
-class DenseIndex:
+class DenseIndex(DenseRows):
     """Vectors ready for exact search; build once, edit, save, load by memory map.
 
     Make one with :meth:`build` or :meth:`load`. Searches are safe from several threads at once,
@@ -37,10 +30,6 @@ class DenseIndex:
     >>> hits.ids, hits.scores
     (['y'], array([1.]))
     """
-
-    def __init__(self, state: State):
-        self._state = state
-        self._edits = threading.Lock()
 
     @classmethod
     def build(
@@ -260,174 +249,21 @@ class DenseIndex:
         >>> index.search([1.0], filter=gnomon.field("year") >= 2000).ids
         array([1])
         """
-        state = self._state
-        place = place_of(device)
-        there = place is not None and is_on_device(queries, place)
-        wanted = queries if there else as_float32(queries, "queries")
-        shape = tuple(wanted.shape)  # what DLPack hands over may know nothing else
-        if len(shape) not in (1, 2) or shape[-1] != state.dim:
-            raise ValueError(
-                f"queries must be [D] or [Q, D] with D = {state.dim}, got shape {list(shape)}"
-            )
-        best = state.rows if k is None else min(as_count(k, "k"), state.rows)
-        single = len(shape) == 1
-        batch, n = (wanted[None], 1) if single else (wanted, shape[0])
-        workers = as_threads(threads)
-        plain = place is None and min_score is None and memory_budget is None
-        if plain and len(state.segments) == 1 and n:
-            segment = state.segments[0]  # most searches: nothing to merge, nothing to divide
-            words = segment.alive if filter is None else allowed(state, filter)[0]
-            rows, scores, _, did = segment.core.search(
-                batch, best, on_zero, screen, workers, level or "", _NO_LEAST, words
-            )
-            if stats is not None:
-                stats.update(did)
-            if not single:
-                rows, scores = rows.reshape(n, -1), scores.reshape(n, -1)
-            return Hits(segment.ids.take(rows), scores)
-        request = Request(best, on_zero, screen, workers, level or "", _score(min_score))
-        bitmaps = allowed(state, filter)
-        if n == 0:  # the words of a search for nothing are checked all the same
-            _dense_search.search(state, np.zeros(shape, np.float32), request, bitmaps)
-            width = min(best, state.count(bitmaps))
-            empty = Hits(
-                [] if state.kind == "str" else np.zeros((0, width), np.int64), np.zeros((0, width))
-            )
-            return [] if min_score is not None else empty
-        part = n
-        if memory_budget is not None:
-            each = max(1, best * _HIT_BYTES + 12 * state.dim)
-            part = max(1, as_count(memory_budget, "memory_budget") // each)
-        lists: list[Hits] = []
-        for piece in _dense_search.parts_of(n, part):
-            queries_here, count = batch[piece], piece.stop - piece.start
-            if place is None:
-                found = _dense_search.search(state, queries_here, request, bitmaps)
-            else:
-                here = as_matrix(queries_here, "queries", place)
-                found = cuda_dense.search(state, here, request, bitmaps, place, max_workspace_bytes)
-            if single or min_score is not None:
-                lists += _dense_search.merged(state, found, count, request)
-            else:
-                lists.append(_dense_search.as_batch(state, found, count, request))
-        if stats is not None:
-            stats.update(request.stats)
-        if single:
-            return lists[0]
-        return lists if min_score is not None else _dense_search.joined(lists)
-
-    def add(
-        self,
-        vectors: Any,
-        ids: Iterable[Any] | None = None,
-        *,
-        on_zero: str = "zero",
-        columns: Any = None,
-    ) -> None:
-        """Adds rows [n, D] behind the others, with new ids of the index's kind.
-
-        `columns` as for :meth:`build`; columns keep their kinds, and a new one is empty before.
-        An index that numbers its rows itself takes no ids and goes on numbering. ValueError for
-        ids that are there already, TypeError for those of another kind; the index then stays as it
-        was, as after every error.
-
-        Examples
-        --------
-        >>> import gnomon
-        >>> index = gnomon.DenseIndex.build([[1.0, 0.0]], ids=["a"])
-        >>> index.add([[0.0, 1.0]], ids=["b"])
-        >>> index.search([0.0, 1.0], k=2).ids
-        ['b', 'a']
-        """
-        with self._edits:
-            self._state = added(self._state, vectors, ids, on_zero, columns)
-
-    def update(
-        self, vectors: Any, ids: Iterable[Any], *, on_zero: str = "zero", columns: Any = None
-    ) -> None:
-        """Replaces the rows of these ids; they then stand behind the others. KeyError: no such id.
-
-        Their values in `columns` are replaced too: a column that is not given is empty for them.
-
-        Examples
-        --------
-        >>> import gnomon
-        >>> index = gnomon.DenseIndex.build([[1.0, 0.0], [0.0, 1.0]], ids=["a", "b"])
-        >>> index.update([[0.0, 2.0]], ids=["a"])
-        >>> index.search([0.0, 1.0], k=2).ids
-        ['b', 'a']
-        """
-        with self._edits:
-            state = self._state
-            values = listed(ids)
-            if len(set(values)) != len(values):
-                raise ValueError("ids of an update are unique; merge the rows that repeat")
-            rest = state.without_rows(state.find(values, "ids"))
-            self._state = added(rest, vectors, values, on_zero, columns, numbered=True)
-
-    def remove(self, ids: Iterable[Any]) -> None:
-        """Removes the rows of these ids; KeyError names the first that is not there.
-
-        Examples
-        --------
-        >>> import gnomon
-        >>> index = gnomon.DenseIndex.build([[1.0, 0.0], [0.0, 1.0]], ids=["a", "b"])
-        >>> index.remove(["b"])
-        >>> len(index)
-        1
-        """
-        with self._edits:
-            state = self._state
-            self._state = state.without_rows(state.find(listed(ids), "ids"))
-
-    def merge(self) -> None:
-        """Rewrites all live rows as one segment. Answers stay; searches of many segments speed up.
-
-        Examples
-        --------
-        >>> import gnomon
-        >>> index = gnomon.DenseIndex.build([[1.0, 0.0], [0.0, 1.0]])
-        >>> index.remove([0])
-        >>> index.merge()
-        >>> index.search([1.0, 0.0]).ids
-        array([1])
-        """
-        with self._edits:
-            self._state = self._state.merged()
-
-    def __len__(self) -> int:
-        """How many vectors the index holds."""
-        return self._state.rows
-
-    @property
-    def dim(self) -> int:
-        """Dimensions of a vector."""
-        return self._state.dim
-
-    @property
-    def ids(self) -> list[Any]:
-        """The ids of the rows, in order."""
-        return [value for segment in self._state.segments for value in segment.live_ids()]
-
-    @property
-    def columns(self) -> dict[str, str]:
-        """Name and kind of each column that filters may ask about."""
-        return dict(self._state.kinds)
-
-    @property
-    def segments(self) -> int:
-        """How many segments a search goes through."""
-        return len(self._state.segments)
-
-    @property
-    def screen_bytes(self) -> int:
-        """Memory of the int8 screens in bytes; 0 without one."""
-        return sum(segment.core.screen_bytes for segment in self._state.segments)
-
-    @property
-    def metric(self) -> str:
-        """``"cosine"``, ``"ip"`` or ``"l2"``."""
-        return self._state.metric
+        return answer(
+            self._state,
+            queries,
+            k,
+            min_score,
+            filter,
+            on_zero,
+            screen,
+            stats,
+            memory_budget,
+            device,
+            max_workspace_bytes,
+            threads,
+            level,
+        )
 
     def shard(self, i: int, n: int) -> DenseIndex:
         """The i-th of n parts of the rows, in order, under their ids: an index of its own.
@@ -498,13 +334,3 @@ class DenseIndex:
             segment.ids.verify()
         if len(state.places) != state.rows:
             raise _core.CorruptIndex("ids: not unique over the segments; build the index again")
-
-
-def _score(min_score: float | None) -> float | None:
-    if min_score is None:
-        return None
-    if isinstance(min_score, bool) or not isinstance(min_score, (int, float, np.number)):
-        raise TypeError(f"min_score must be a number, got a {type(min_score).__name__}")
-    if np.isnan(min_score):
-        raise ValueError("min_score must be a number, got NaN")
-    return float(min_score)
