@@ -28,7 +28,6 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
-#include <thread>
 #endif
 
 #define __global__
@@ -76,22 +75,22 @@ inline bool skip(const Where& at) {
     if (config.skip_line == 0 || at.line() != config.skip_line) return false;
     const std::string file = at.file_name();
     if (!file.ends_with(config.skip_file)) return false;
-    ++config.skipped;
+    __atomic_fetch_add(&config.skipped, 1, __ATOMIC_RELAXED);
     return true;
 }
 
 enum class State : std::uint8_t { ready, warp, group, block, done };
 #ifdef GNOMON_EMULATED_THREADS
-// Seen by warps and blocks, which have locks of their own.
+// Seen by warps and blocks, which have locks of their own. Relaxed: it must not order what a kernel does.
 struct LaneState {
     LaneState(State s = State::ready) : value(s) {}
-    LaneState(const LaneState& other) : value(other.value.load()) {}
-    LaneState& operator=(const LaneState& other) { return *this = other.value.load(); }
+    LaneState(const LaneState& other) : value(State(other)) {}
+    LaneState& operator=(const LaneState& other) { return *this = State(other); }
     LaneState& operator=(State s) {
-        value.store(s);
+        value.store(s, std::memory_order_relaxed);
         return *this;
     }
-    operator State() const { return value.load(); }
+    operator State() const { return value.load(std::memory_order_relaxed); }
     std::atomic<State> value;
 };
 #else
@@ -120,6 +119,8 @@ struct Block {
     struct Meeting {
         std::mutex lock;
         std::condition_variable released;
+        unsigned waiting = 0;
+        unsigned live = 0;  // of the block
     };
     std::unique_ptr<Meeting[]> warps;
     std::unique_ptr<Meeting[]> groups;

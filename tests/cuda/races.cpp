@@ -1,18 +1,28 @@
-// Small searches of every kind, for ThreadSanitizer: built with -DGNOMON_EMULATED_THREADS each CUDA thread is
-// one of the system's, so that two that meet in memory without a barrier between them are reported. Prints a
-// line for each kind; wrong answers are other tests' business.
+// The smallest searches that pass each barrier, wait and buffer of the kernels, for sanitizers: built with
+// -DGNOMON_EMULATED_THREADS each CUDA thread is one of the system's, so that ThreadSanitizer reports two that
+// meet in memory without a barrier between them. Prints a line for each kind; wrong answers are other tests'
+// business.
+//
+// races [KIND [FILE LINE]]: all kinds or one, with the barrier that stands there left out.
 #include <cstdio>
+#include <cstdlib>
+#include <functional>
 #include <limits>
+#include <map>
 #include <random>
 #include <vector>
 
 #include "../../cuda/bm25_device.hpp"
 #include "../../cuda/dense.hpp"
 #include "../../cuda/mmr_device.hpp"
+#include "emulator.hpp"
 
 using namespace gnomon::cuda;
 
 namespace {
+
+constexpr int kDim = 520;  // five chunks of int8: the four buffers come round
+constexpr std::size_t kWorkspace = 1 << 20;
 
 std::vector<float> numbers(std::size_t n) {
     std::mt19937 random(3);
@@ -22,24 +32,25 @@ std::vector<float> numbers(std::size_t n) {
     return values;
 }
 
-void dense(Format format, const char* family, int n_queries, std::size_t resident) {
-    constexpr int kRows = 140;
-    constexpr int kDim = 136;  // two chunks of int8
-    const std::vector<float> rows = numbers(kRows * kDim);
-    const DenseCorpus corpus(0, {rows.data(), false, kRows, kDim, 1}, format, resident, 1 << 20);
+void dense(int n_rows, int dim, Format format, const char* family, int n_queries, std::size_t k,
+           std::size_t resident = 0) {
+    const auto most = static_cast<std::size_t>(std::max(n_rows, n_queries));
+    const std::vector<float> rows = numbers(most * static_cast<std::size_t>(dim));
+    const DenseCorpus corpus(0, {rows.data(), false, n_rows, dim, 1}, format, resident, kWorkspace);
     DenseOptions options;
-    options.k = 4;
+    options.k = k;
     options.min_score = -std::numeric_limits<double>::infinity();
     options.family = family;
-    options.capacity = 100;
-    options.workspace_bytes = 1 << 20;
+    options.capacity = 16;
+    options.workspace_bytes = kWorkspace;
     const auto n = static_cast<std::size_t>(n_queries);
-    std::vector<double> scores(n * 4);
-    std::vector<std::int64_t> found(n * 4);
+    std::vector<double> scores(n * k);
+    std::vector<std::int64_t> found(n * k);
     std::vector<int> counts(n);
     Did did;
     corpus.search(rows.data(), false, n_queries, options, {scores.data(), found.data(), counts.data()}, did);
-    std::printf("dense %s %s %d: %d hits\n", did.format.c_str(), family, n_queries, counts[0]);
+    std::printf("dense %s %s %d: %d hits, %d waves\n", did.format.c_str(), family, n_queries, counts[0],
+                static_cast<int>(did.waves));
 }
 
 void bm25() {
@@ -71,14 +82,25 @@ void mmr() {
     std::printf("mmr: %d first\n", picks.picks[0]);
 }
 
+const std::map<std::string, std::function<void()>> kKinds = {
+    {"topk", [] { dense(40, 3, Format::int8, "mma", 1, 5); }},
+    {"narrow", [] { dense(20, kDim, Format::int8, "mma", 1, 20); }},
+    {"middle", [] { dense(9, kDim / 2, Format::bf16, "mma", 17, 9); }},
+    {"wide", [] { dense(9, kDim, Format::int8, "mma", 33, 9); }},
+    {"wgmma", [] { dense(9, kDim, Format::int8, "wgmma", 33, 9); }},
+    {"streamed", [] { dense(300, 8, Format::int8, "mma", 1, 4, 1); }},
+    {"bm25", bm25},
+    {"mmr", mmr},
+};
+
 }  // namespace
 
-int main() {
-    dense(Format::int8, "mma", 2, 0);
-    dense(Format::bf16, "mma", 40, 0);
-    dense(Format::int8, "wgmma", 65, 0);
-    dense(Format::int8, "mma", 1, 1);
-    bm25();
-    mmr();
+int main(int argc, char** argv) {
+    if (argc > 3) {
+        emulator::config.skip_file = argv[2];
+        emulator::config.skip_line = static_cast<unsigned>(std::atoi(argv[3]));
+    }
+    for (const auto& [name, run] : kKinds)
+        if (argc < 2 || name == argv[1]) run();
     return 0;
 }
