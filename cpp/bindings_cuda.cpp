@@ -195,7 +195,8 @@ std::unique_ptr<Bm25Corpus> bm25_corpus(const py::list& segments, const py::dict
     for (const py::handle one : segments) {
         const auto segment = py::reinterpret_borrow<py::dict>(one);
         arrays.push_back({keep(segment["starts"].cast<I64Array>()), keep(segment["docs"].cast<U32Array>()),
-                          keep(segment["tfs"].cast<U32Array>()), keep(segment["constants"].cast<F64Array>()),
+                          keep(segment["tfs"].cast<U32Array>()), keep(segment["tildes"].cast<F64Array>()),
+                          keep(segment["constants"].cast<F64Array>()), segment["n_docs"].cast<std::int64_t>(),
                           segment["base"].cast<std::uint32_t>()});
     }
     const Bm25Formula rule{formula["formula"].cast<int>(), formula["k1"].cast<double>(),

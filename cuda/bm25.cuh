@@ -19,13 +19,16 @@ namespace gnomon::cuda {
 
 constexpr int kBm25Threads = 512;
 
-__global__ void bm25_impacts(const uint32_t* docs, const uint32_t* tfs, int64_t n, const double* constants,
-                             Bm25Rule rule, float* impacts) {
+__global__ void bm25_impacts(Bm25Lists lists, int64_t n, const double* constants, Bm25Rule rule,
+                             float* impacts) {
     const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (i >= n) return;
-    impacts[i] =
-        __double2float_rn(bm25::impact(static_cast<bm25::Formula>(rule.formula), static_cast<double>(tfs[i]),
-                                       constants[docs[i]], rule.k1, rule.delta));
+    const double impact =
+        lists.tildes != nullptr
+            ? bm25::field_part(1.0, lists.tildes[i], rule.k1)
+            : bm25::impact(static_cast<bm25::Formula>(rule.formula), static_cast<double>(lists.tfs[i]),
+                           constants[lists.docs[i]], rule.k1, rule.delta);
+    impacts[i] = __double2float_rn(impact);
 }
 
 // One warp a term.
@@ -195,7 +198,7 @@ __global__ void __launch_bounds__(128) bm25_settle(Bm25Block block, Bm25Rule rul
          i += static_cast<int>(blockDim.x * gridDim.x)) {
         const uint32_t doc = block.found.rows[first + i] - block.base;
         const int64_t range = doc / static_cast<uint32_t>(block.range_docs);
-        const double constant = constants[doc];
+        const double constant = constants != nullptr ? constants[doc] : 0.0;
         double score = 0.0;
         for (int o = block.queries.starts[q]; o < block.queries.starts[q + 1]; ++o) {
             const int64_t* const cut = block.cuts + block.queries.slots[o] * stride + range;
@@ -210,9 +213,12 @@ __global__ void __launch_bounds__(128) bm25_settle(Bm25Block block, Bm25Rule rul
                     high = middle;
             }
             if (low < end && block.lists.docs[low] == doc)
-                score = score + bm25::part(formula, block.queries.weights[o],
-                                           static_cast<double>(block.lists.tfs[low]), constant, rule.k1,
-                                           rule.delta);
+                score = score + (block.lists.tildes != nullptr
+                                     ? bm25::field_part(block.queries.weights[o], block.lists.tildes[low],
+                                                        rule.k1)
+                                     : bm25::part(formula, block.queries.weights[o],
+                                                  static_cast<double>(block.lists.tfs[low]), constant,
+                                                  rule.k1, rule.delta));
             else if (rule.in_order)
                 score = score + block.queries.absents[o];
         }

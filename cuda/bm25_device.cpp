@@ -21,10 +21,11 @@ Bm25Rule rule_of(const Bm25Formula& formula) {
 
 struct Bm25Corpus::Segment {
     Buffer memory;
-    const std::uint32_t* docs = nullptr;
-    const std::uint32_t* tfs = nullptr;
-    const std::int64_t* starts = nullptr;
-    const double* constants = nullptr;
+    std::uint32_t* docs = nullptr;
+    std::uint32_t* tfs = nullptr;
+    double* tildes = nullptr;
+    std::int64_t* starts = nullptr;
+    double* constants = nullptr;
     float* impacts = nullptr;
     std::vector<float> greatest;  // of each term, on the host
     std::vector<float> least;
@@ -32,6 +33,7 @@ struct Bm25Corpus::Segment {
     std::uint32_t base = 0;
     std::size_t number = 0;
 
+    Bm25Lists lists() const { return {docs, tfs, tildes, impacts}; }
     int ranges(int docs_each) const { return static_cast<int>((n_docs + docs_each - 1) / docs_each); }
 };
 
@@ -66,31 +68,33 @@ Bm25Corpus::Bm25Corpus(int device, const std::vector<Bm25Arrays>& segments, cons
     for (const Bm25Arrays& given : segments) {
         Segment segment;
         segment.number = segments_.size();
-        segment.n_docs = static_cast<std::int64_t>(given.constants.size());
+        segment.n_docs = given.n_docs;
         segment.base = given.base;
         const std::size_t n_terms = given.starts.size() - 1;
         const auto share_out = [&](Arena arena) {
             segment.docs = arena.take<std::uint32_t>(given.docs.size());
             segment.tfs = arena.take<std::uint32_t>(given.tfs.size());
+            segment.tildes = given.tildes.empty() ? nullptr : arena.take<double>(given.tildes.size());
             segment.starts = arena.take<std::int64_t>(given.starts.size());
-            segment.constants = arena.take<double>(given.constants.size());
+            segment.constants = given.constants.empty() ? nullptr : arena.take<double>(given.constants.size());
             segment.impacts = arena.take<float>(given.docs.size());
             return arena.used();
         };
         segment.memory = Buffer(share_out(Arena()), "a BM25 segment",
                                 "search on the CPU, or shard the index over several devices");
         share_out(Arena(segment.memory.data()));
-        stream.give(const_cast<std::uint32_t*>(segment.docs), given.docs);
-        stream.give(const_cast<std::uint32_t*>(segment.tfs), given.tfs);
-        stream.give(const_cast<std::int64_t*>(segment.starts), given.starts);
-        stream.give(const_cast<double*>(segment.constants), given.constants);
+        stream.give(segment.docs, given.docs);
+        stream.give(segment.tfs, given.tfs);
+        stream.give(segment.tildes, given.tildes);
+        stream.give(segment.starts, given.starts);
+        stream.give(segment.constants, given.constants);
         segment.greatest.resize(n_terms);
         segment.least.resize(n_terms);
         if (!given.docs.empty()) {
             const Buffer ends(2 * n_terms * sizeof(float), "the impacts of terms", "free some of it");
             auto* const greatest = reinterpret_cast<float*>(ends.data());
-            launch_impacts(segment.docs, segment.tfs, static_cast<std::int64_t>(given.docs.size()),
-                           segment.constants, rule_of(formula_), segment.impacts, stream);
+            launch_impacts(segment.lists(), static_cast<std::int64_t>(given.docs.size()), segment.constants,
+                           rule_of(formula_), segment.impacts, stream);
             launch_impact_range(segment.starts, segment.impacts, static_cast<std::int64_t>(n_terms), greatest,
                                 greatest + n_terms, stream);
             check_launches();
@@ -309,7 +313,7 @@ bool Bm25Corpus::search_segment(const Segment& segment, Part& part, Did& did) co
     const int n_ranges = segment.ranges(range_docs_);
     launch_cuts(segment.docs, segment.starts, part.terms, static_cast<int>(terms.size()), n_ranges,
                 range_docs_, part.cuts, part.stream);
-    Bm25Block block{{segment.docs, segment.tfs, segment.impacts},
+    Bm25Block block{segment.lists(),
                     part.queries,
                     part.cuts,
                     allowed != nullptr ? part.allowed : nullptr,

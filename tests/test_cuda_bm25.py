@@ -161,10 +161,49 @@ def test_a_mapped_index(device: Emulator, tmp_path: Any) -> None:
     same(index.search_many([[1, 2]], 5, device="emulated"), built.search_many([[1, 2]], 5))
 
 
+@pytest.mark.parametrize("range_docs", [0, 64])
+def test_fields(device: Emulator, range_docs: int, tmp_path: Any) -> None:
+    """BM25F: one list a term over all fields; other weights, a field left out, edits, filters."""
+    rng = np.random.default_rng(range_docs)
+    words = [f"w{i}" for i in range(30)]
+
+    def documents(n: int) -> list[dict[str, list[str]]]:
+        sizes = rng.integers(0, 9, (n, 2)).tolist()
+        return [{"title": rng.choice(words, a).tolist(), "body": rng.choice(words, b).tolist()}
+                for a, b in sizes]  # fmt: skip
+
+    weights = {"title": 3.0, "body": 1.0}
+    index = gnomon.BM25Index.build(documents(300), fields=weights, ids=[f"d{i}" for i in range(300)])
+    index.add(documents(40), ids=[f"e{i}" for i in range(40)])
+    index.delete([f"d{i}" for i in range(0, 90, 4)])
+    queries: list[Any] = [["w0", "w1"], ["w5"], {"w3": 0.5, "w4": 2.0}, ["none"], ["w2", "w2"], []]
+    for options in (
+        {},
+        {"filter": ["d1", "d2", "e3", "e4", "d200"]},
+        {"field_weights": {"title": 0.0}},
+        {"field_weights": {"body": 1e-300}, "k1": 0.3},
+        {"repeats": "once"},
+    ):
+        for k in (1, 7, 1000):
+            same(
+                index.search_many(queries, k, device="emulated", **options),
+                index.search_many(queries, k, **options),
+            )
+    index.save(tmp_path / "index")
+    loaded = gnomon.BM25Index.load(tmp_path / "index")
+    assert loaded.search(["w1"], 9, device="emulated").ids == index.search(["w1"], 9).ids
+    scorer = index._view.searcher.scorer()
+    corpus = corpus_of(device, scorer, range_docs)
+    wanted = scorer.search_many([["w0", "w1", "w2"]], 5)
+    for schedule in (0, 1, 3):
+        device.schedule(schedule)
+        *found, _ = search(corpus, scorer, [["w0", "w1", "w2"]], 5)
+        for got, expected in zip(found, wanted, strict=True):
+            assert got.tobytes() == expected.tobytes()
+
+
 def test_what_stays_on_the_cpu_says_so(device: Emulator) -> None:
-    fields = gnomon.BM25Index.build([{"a": "x y", "b": "y"}], fields=["a", "b"])
-    with pytest.raises(ValueError, match="runs on the CPU only"):
-        fields.search("x", device="emulated")
     index = gnomon.BM25Index.build(["red fox"], positions=True)
-    with pytest.raises(ValueError, match="query objects"):
-        index.search(Phrase("red fox"), device="emulated")
+    for search in (index.search, lambda query, **how: index.search_many([query], **how)):
+        with pytest.raises(ValueError, match="device: query objects"):
+            search(Phrase("red fox"), device="emulated")

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import cuda_mutants as mutants
 import emulated
 import gnomon
 import numpy as np
@@ -167,31 +168,59 @@ def test_kernels_keep_their_registers(tmp_path: Path) -> None:
 
 # --- sanitizers -----------------------------------------------------------------------------------
 
+KINDS = 9  # of tests/cuda/races.cpp
+# Which of them comes by the barriers of a file.
+RACES = {
+    "dense_screen.cuh": "narrow",
+    "dense_screen90.cuh": "wgmma",
+    "topk.cuh": "dense",
+    "bm25.cuh": "bm25",
+    "mmr.cuh": "mmr",
+}
+
+
+def sanitized(name: str, *flags: str) -> Path:
+    sources = [*emulated.DEVICE_SOURCES, *EMULATOR_ONLY, emulated.EMULATOR / "races.cpp"]
+    return emulated.build(name, sources, ["-O1", "-g1", *flags], shared=False)
+
+
+def racing(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """The searches of races.cpp with a thread of the system for each of CUDA's."""
+    program = sanitized("races", "-fsanitize=thread", "-DGNOMON_EMULATED_THREADS", "-Wno-tsan")
+    environment = {**os.environ, "TSAN_OPTIONS": "halt_on_error=1"}
+    return subprocess.run(
+        [program, *arguments], capture_output=True, text=True, check=False, env=environment
+    )
+
 
 def test_no_races() -> None:
-    """ThreadSanitizer over kernels whose threads are the system's."""
-    flags = ["-O1", "-g", "-fsanitize=thread", "-DGNOMON_EMULATED_THREADS", "-Wno-tsan"]
-    sources = [*emulated.DEVICE_SOURCES, *EMULATOR_ONLY, emulated.EMULATOR / "races.cpp"]
-    if not SANITIZE:
-        pytest.skip("set GNOMON_CUDA_SANITIZE=1: it takes minutes")
-    program = emulated.build("races", sources, flags, shared=False)
-    environment = {**os.environ, "TSAN_OPTIONS": "halt_on_error=1"}
-    done = subprocess.run([program], capture_output=True, text=True, check=False, env=environment)
+    """ThreadSanitizer finds none, and one where a barrier is left out."""
+    done = racing()
     assert done.returncode == 0, done.stderr[:4000]
-    assert done.stdout.count("\n") == 6
+    assert done.stdout.count("\n") == KINDS
+    file, line, _ = next(site for site in mutants.sites() if site[0] == "bm25.cuh")
+    assert "data race" in racing(RACES[file], file, str(line)).stderr
 
 
+BARRIERS = [site for site in mutants.sites() if "__syncthreads" in site[2]]
+
+
+@pytest.mark.skipif(not SANITIZE, reason="set GNOMON_CUDA_SANITIZE=1: a minute of races")
+@pytest.mark.parametrize(("file", "line"), [site[:2] for site in BARRIERS])
+def test_each_barrier_left_out_is_a_race(file: str, line: int) -> None:
+    assert "data race" in racing(RACES[file], file, str(line)).stderr
+
+
+@pytest.mark.skipif(not SANITIZE, reason="set GNOMON_CUDA_SANITIZE=1: the build takes long")
 def test_no_access_outside_of_memory() -> None:
-    """AddressSanitizer and UndefinedBehaviorSanitizer over the same searches."""
-    flags = ["-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
-    sources = [*emulated.DEVICE_SOURCES, *EMULATOR_ONLY, emulated.EMULATOR / "races.cpp"]
-    if not SANITIZE:
-        pytest.skip("set GNOMON_CUDA_SANITIZE=1: it takes minutes")
-    program = emulated.build("bounds", sources, flags, shared=False)
+    """AddressSanitizer and UndefinedBehaviorSanitizer over the same searches, on fibers."""
+    program = sanitized(
+        "bounds", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"
+    )
     environment = {**os.environ, "ASAN_OPTIONS": "detect_stack_use_after_return=0"}
     done = subprocess.run([program], capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stderr[:4000]
-    assert done.stdout.count("\n") == 6
+    assert done.stdout.count("\n") == KINDS
 
 
 def test_arrays_of_numpy_are_not_taken_for_the_devices(device: emulated.Emulator) -> None:

@@ -65,7 +65,7 @@ class Searching(Querying, Explaining):
             ``matched`` has a list for each hit.
         device
             ``"cuda"`` or ``"cuda:N"``: search on a GPU (:func:`gnomon.devices`), where the postings
-            stay once they were searched. For plain queries of an index without fields.
+            stay once they were searched. Not for query objects.
         max_workspace_bytes
             Of the GPU's memory, beside the postings; 256 MiB when not given.
         threads

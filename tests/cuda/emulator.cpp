@@ -6,6 +6,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
 #include <deque>
 #include <thread>
 #elif !defined(__x86_64__)
@@ -18,32 +22,49 @@ namespace emulator {
 
 namespace {
 
+constexpr timespec kPatience = {60, 0};  // then threads wait for one another for ever
+
+template <class Word>
+void futex_wait(std::atomic<Word>& word, Word value) {
+    errno = 0;
+    syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, value, &kPatience, nullptr, 0);
+    if (errno != ETIMEDOUT) return;
+    std::fputs("emulator: deadlock: not every thread reaches a barrier\n", stderr);
+    std::_Exit(70);
+}
+template <class Word>
+void futex_wake(std::atomic<Word>& word) {
+    syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+}
+
 Block::Meeting& meeting_of(const Lane& lane, State state) {
     return state == State::warp    ? block.warps[lane.linear / kWarp]
            : state == State::group ? block.groups[lane.linear / kGroup]
                                    : block.whole;
 }
 
-// Lets go of those who wait, if all have come. The last one to come is asked alone: a look at all the others
-// by each of them takes most of the time under ThreadSanitizer.
-bool resolve(Block::Meeting& meeting, const Lane& last, State state) {
+// Lets go of those who wait, if all have come. Only the last one to come looks: each of them looking at all
+// the others took most of the time.
+void resolve(Block::Meeting& meeting, const Lane& last, State state) {
     const unsigned wanted = state == State::warp    ? static_cast<unsigned>(std::popcount(last.mask))
                             : state == State::group ? kGroup
                                                     : meeting.live;
-    if (meeting.waiting < wanted || wanted == 0) return false;
+    if (meeting.waiting < wanted || wanted == 0) return;
     const bool released = state == State::warp    ? resolve_warp(last.linear / kWarp)
                           : state == State::group ? resolve_group(last.linear / kGroup)
                                                   : resolve_block();
-    if (released) {
-        meeting.waiting -= wanted;
-        meeting.released.notify_all();
-    }
-    return released;
+    if (!released) return;
+    meeting.waiting -= wanted;
+    const auto all = static_cast<unsigned>(block.lanes.size());
+    const unsigned size = state == State::warp ? kWarp : state == State::group ? kGroup : all;
+    const unsigned first = last.linear / size * size;
+    for (unsigned i = first; i < std::min(first + size, all); ++i)
+        if (&block.lanes[i] != &last) futex_wake(block.lanes[i].state.value);
 }
 
 // A thread of the system that plays one of each block's. They are made once, which takes longer than most
-// blocks do, and told to start by a futex of their own: a lock or a counter that all of them meet would put
-// their work in an order that it has not on a device.
+// blocks do, and told to start by a word of their own: a lock or a counter that all of them meet would put
+// their work in an order that it has not on a device. For the same reason each waits for its own state alone.
 struct Player {
     std::atomic<unsigned> started{0};
     std::thread thread;
@@ -51,16 +72,10 @@ struct Player {
 const std::function<void()>* body_of_block = nullptr;
 std::atomic<unsigned> playing{0};
 
-void futex_wait(std::atomic<unsigned>& word, unsigned value) {
-    syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, value, nullptr, nullptr, 0);
-}
-void futex_wake(std::atomic<unsigned>& word) {
-    syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
-}
-
 void play(Player& own, unsigned linear) {
     for (unsigned blocks = 0;; ++blocks) {
-        while (own.started.load(std::memory_order_acquire) == blocks) futex_wait(own.started, blocks);
+        while (own.started.load(std::memory_order_acquire) == blocks)
+            syscall(SYS_futex, &own.started, FUTEX_WAIT_PRIVATE, blocks, nullptr, nullptr, 0);
         if (body_of_block == nullptr) return;
         current = &block.lanes[linear];
         (*body_of_block)();
@@ -103,12 +118,14 @@ struct Players {
 
 void wait(State state) {
     Lane* const own = current;
-    Block::Meeting& meeting = meeting_of(*own, state);
-    std::unique_lock<std::mutex> guard(meeting.lock);
-    own->state = state;
-    ++meeting.waiting;
-    resolve(meeting, *own, state);
-    meeting.released.wait(guard, [&] { return own->state == State::ready; });
+    {
+        Block::Meeting& meeting = meeting_of(*own, state);
+        const std::lock_guard<std::mutex> guard(meeting.lock);
+        own->state = state;
+        ++meeting.waiting;
+        resolve(meeting, *own, state);
+    }
+    while (own->state.value.load(std::memory_order_acquire) == state) futex_wait(own->state.value, state);
 }
 
 void pause() {}

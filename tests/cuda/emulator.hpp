@@ -25,7 +25,6 @@
 #include <vector>
 #ifdef GNOMON_EMULATED_THREADS
 #include <atomic>
-#include <condition_variable>
 #include <memory>
 #include <mutex>
 #endif
@@ -79,15 +78,16 @@ inline bool skip(const Where& at) {
     return true;
 }
 
-enum class State : std::uint8_t { ready, warp, group, block, done };
+enum class State : std::uint32_t { ready, warp, group, block, done };
 #ifdef GNOMON_EMULATED_THREADS
-// Seen by warps and blocks, which have locks of their own. Relaxed: it must not order what a kernel does.
+// Seen by warps and blocks, which have locks of their own. Only a lane that is let go takes over what the one
+// that did so has seen: anything more would order what a kernel does.
 struct LaneState {
     LaneState(State s = State::ready) : value(s) {}
     LaneState(const LaneState& other) : value(State(other)) {}
     LaneState& operator=(const LaneState& other) { return *this = State(other); }
     LaneState& operator=(State s) {
-        value.store(s, std::memory_order_relaxed);
+        value.store(s, std::memory_order_release);
         return *this;
     }
     operator State() const { return value.load(std::memory_order_relaxed); }
@@ -118,7 +118,6 @@ struct Block {
 #ifdef GNOMON_EMULATED_THREADS
     struct Meeting {
         std::mutex lock;
-        std::condition_variable released;
         unsigned waiting = 0;
         unsigned live = 0;  // of the block
     };

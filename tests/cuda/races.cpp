@@ -14,6 +14,7 @@
 
 #include "../../cuda/bm25_device.hpp"
 #include "../../cuda/dense.hpp"
+#include "../../cuda/memory.hpp"
 #include "../../cuda/mmr_device.hpp"
 #include "emulator.hpp"
 
@@ -21,8 +22,7 @@ using namespace gnomon::cuda;
 
 namespace {
 
-constexpr int kDim = 520;  // five chunks of int8: the four buffers come round
-constexpr std::size_t kWorkspace = 1 << 20;
+constexpr std::size_t kWorkspace = 100'000;  // of three chunks of streamed rows
 
 std::vector<float> numbers(std::size_t n) {
     std::mt19937 random(3);
@@ -32,15 +32,14 @@ std::vector<float> numbers(std::size_t n) {
     return values;
 }
 
-void dense(int n_rows, int dim, Format format, const char* family, int n_queries, std::size_t k,
-           std::size_t resident = 0) {
-    const auto most = static_cast<std::size_t>(std::max(n_rows, n_queries));
-    const std::vector<float> rows = numbers(most * static_cast<std::size_t>(dim));
-    const DenseCorpus corpus(0, {rows.data(), false, n_rows, dim, 1}, format, resident, kWorkspace);
+// A search as a whole: codes, the narrow screen, settling, and lists of the best that overflow.
+void dense(int n_rows, int n_queries, std::size_t k, std::size_t resident) {
+    constexpr int kDim = 8;
+    const std::vector<float> rows = numbers(static_cast<std::size_t>(n_rows) * kDim);
+    const DenseCorpus corpus(0, {rows.data(), false, n_rows, kDim, 1}, Format::int8, resident, kWorkspace);
     DenseOptions options;
     options.k = k;
     options.min_score = -std::numeric_limits<double>::infinity();
-    options.family = family;
     options.capacity = 16;
     options.workspace_bytes = kWorkspace;
     const auto n = static_cast<std::size_t>(n_queries);
@@ -49,8 +48,28 @@ void dense(int n_rows, int dim, Format format, const char* family, int n_queries
     std::vector<int> counts(n);
     Did did;
     corpus.search(rows.data(), false, n_queries, options, {scores.data(), found.data(), counts.data()}, did);
-    std::printf("dense %s %s %d: %d hits, %d waves\n", did.format.c_str(), family, n_queries, counts[0],
-                static_cast<int>(did.waves));
+    std::printf("dense: %d hits, %d waves, %d chunks\n", counts[0], static_cast<int>(did.waves),
+                static_cast<int>(did.chunks));
+}
+
+// One tile of a screen that lets every row pass. Five chunks: the three or four buffers come round.
+void screen(bool bf16, int planes, Family family, int n_queries) {
+    constexpr int kRows = 9;
+    constexpr std::int64_t kBytes = 5 * kRowBytes;
+    const auto n = static_cast<std::size_t>(n_queries);
+    const std::vector<char> rows(kRows * kBytes, 1);
+    const std::vector<char> queries(n * static_cast<std::size_t>(planes) * kBytes, 1);
+    const std::vector<float> ones(std::max<std::size_t>(n, kRows), 1.0F);
+    const std::vector<float> limits(n, -std::numeric_limits<float>::infinity());
+    std::vector<std::uint32_t> found(n * kRows);
+    std::vector<int> counts(n + 1);
+    const Candidates candidates{found.data(), nullptr, counts.data(), kRows, counts.data() + n};
+    const Stream stream;
+    launch_screen({rows.data(), queries.data(), kBytes, ones.data(), ones.data(), ones.data(), nullptr, nullptr,
+                   0, kRows, n_queries, ones.data(), ones.data(), ones.data(), limits.data(), candidates},
+                  bf16, planes, family, stream);
+    stream.wait();
+    std::printf("screen of %d: %d rows\n", n_queries, counts[0]);
 }
 
 void bm25() {
@@ -61,7 +80,7 @@ void bm25() {
     docs.push_back(63);
     const std::vector<std::uint32_t> tfs(docs.size(), 2);
     const std::vector<double> constants(64, 1.1);
-    const Bm25Corpus corpus(0, {{starts, docs, tfs, constants, 0}}, {0, 1.2, 0.5, false, false}, 48);
+    const Bm25Corpus corpus(0, {{starts, docs, tfs, {}, constants, 64, 0}}, {0, 1.2, 0.5, false, false}, 48);
     const std::vector<std::int32_t> query_starts = {0, 2, 3};
     const std::vector<std::int32_t> slots = {0, 1, 2};
     const std::vector<double> weights = {0.5, 1.0, 2.0};
@@ -78,17 +97,18 @@ void mmr() {
     const std::vector<float> rows = numbers(70 * 9);
     const std::vector<std::vector<std::int32_t>> selected = {{1, 2}};
     const MmrPicks picks = mmr_on_device(
-        0, {rows.data(), false, 70, 9, rows.data(), false, nullptr, 1, &selected, 3, 0.5, false});
-    std::printf("mmr: %d first\n", picks.picks[0]);
+        0, {rows.data(), false, 70, 9, rows.data(), false, nullptr, 1, &selected, 7, 0.5, false});
+    std::printf("mmr: %d and %d first\n", picks.picks[0], picks.picks[1]);
 }
 
 const std::map<std::string, std::function<void()>> kKinds = {
-    {"topk", [] { dense(40, 3, Format::int8, "mma", 1, 5); }},
-    {"narrow", [] { dense(20, kDim, Format::int8, "mma", 1, 20); }},
-    {"middle", [] { dense(9, kDim / 2, Format::bf16, "mma", 17, 9); }},
-    {"wide", [] { dense(9, kDim, Format::int8, "mma", 33, 9); }},
-    {"wgmma", [] { dense(9, kDim, Format::int8, "wgmma", 33, 9); }},
-    {"streamed", [] { dense(300, 8, Format::int8, "mma", 1, 4, 1); }},
+    {"dense", [] { dense(40, 3, 5, 0); }},
+    {"streamed", [] { dense(300, 1, 4, 1); }},
+    {"narrow", [] { screen(false, 2, Family::mma, 1); }},
+    {"middle", [] { screen(true, 1, Family::mma, 17); }},
+    {"wide", [] { screen(false, 1, Family::mma, 65); }},
+    {"wgmma", [] { screen(false, 1, Family::wgmma, 65); }},
+    {"wgmma_bf16", [] { screen(true, 1, Family::wgmma, 65); }},
     {"bm25", bm25},
     {"mmr", mmr},
 };
