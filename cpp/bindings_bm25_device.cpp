@@ -64,7 +64,8 @@ void append_term(const Bm25Index& index, std::uint64_t term, Flat& flat) {
 void append_fields(const Bm25Scorer& scorer, std::size_t segment, std::uint64_t term, Flat& flat) {
     const Bm25Index& index = *scorer.snapshot().segments()[segment].segment;
     std::vector<Postings> lists;
-    for (std::size_t field = 0; field < index.n_fields(); ++field) lists.push_back(index.postings(term, field));
+    for (std::size_t field = 0; field < index.n_fields(); ++field)
+        lists.push_back(index.postings(term, field));
     std::vector<std::uint32_t> docs;
     const std::vector<double> tildes = scorer.merge_fields(lists.data(), segment, docs);
     for (std::size_t i = 0; i < docs.size(); ++i) {

@@ -85,9 +85,13 @@ Format format_named(std::string_view name) {
 
 // A matrix in host memory or on the device; keeps it alive.
 struct Matrix {
-    explicit Matrix(const py::object& given, const char* what) : owner(given) {
+    Matrix(const py::object& given, const char* what, int device) : owner(given) {
         if (py::isinstance<DeviceArray>(given)) {
             const auto& array = given.cast<const DeviceArray&>();
+            if (array.device() != device)
+                throw InvalidInput(std::string(what) + " is on device " + std::to_string(array.device()) +
+                                   " and the search runs on device " + std::to_string(device) +
+                                   "; move it there");
             on_device = true;
             data = static_cast<const float*>(array.data());
             if (array.shape().size() == 2) {
@@ -120,7 +124,7 @@ struct DenseHolder {
     DenseHolder(const py::object& vectors, std::string_view metric, int device, std::string_view format,
                 std::string_view on_zero, std::size_t resident_bytes, std::size_t workspace_bytes,
                 std::string name_)
-        : rows(vectors, name_.c_str()), name(std::move(name_)) {
+        : rows(vectors, name_.c_str(), device), name(std::move(name_)) {
         const DenseSource source{rows.data,
                                  rows.on_device,
                                  rows.rows,
@@ -143,8 +147,8 @@ py::tuple dense_search(const DenseHolder& holder, const py::object& queries, std
                        const std::optional<U64Array>& allowed, std::string_view on_zero, bool stay,
                        std::size_t workspace_bytes, const std::string& family, int planes,
                        std::size_t capacity, const std::string& query_name) {
-    const Matrix wanted(queries, query_name.c_str());
     const DenseCorpus& corpus = *holder.corpus;
+    const Matrix wanted(queries, query_name.c_str(), corpus.device());
     if (wanted.dim != corpus.dim())
         throw InvalidInput(query_name + " has " + std::to_string(wanted.dim) +
                            " dimensions but the vectors have " + std::to_string(corpus.dim()));
@@ -252,9 +256,9 @@ py::tuple bm25_search(const Bm25Corpus& corpus, const py::dict& plan, std::size_
 py::list mmr(const py::object& vectors, const py::object& queries, const std::optional<F64Array>& relevance,
              const std::vector<std::vector<std::int32_t>>& selected, int limit, double diversity,
              std::string_view penalty, int device, std::size_t workspace_bytes) {
-    const Matrix rows(vectors, "vectors");
+    const Matrix rows(vectors, "vectors", device);
     const std::optional<Matrix> wanted =
-        queries.is_none() ? std::nullopt : std::make_optional<Matrix>(queries, "query");
+        queries.is_none() ? std::nullopt : std::make_optional<Matrix>(queries, "query", device);
     if (!(diversity >= 0.0 && diversity <= 1.0))
         throw InvalidInput("invalid MMR inputs: diversity must lie between 0 and 1, got " +
                            std::to_string(diversity));

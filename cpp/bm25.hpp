@@ -253,7 +253,7 @@ GNOMON_HOST_DEVICE static inline double impact(Formula formula, double tf, doubl
 //   tf~   = sum over the fields that hold the term, in declared order, of w * tf / rel, rel of that field
 //   score = score + I * tf~ * (k1 + 1) / (tf~ + k1)
 static inline double field_tf(double weight, double tf, double rel) { return weight * tf / rel; }
-GNOMON_HOST_DEVICE static inline double field_part(double idf, double tilde, double k1) {
+static inline double field_part(double idf, double tilde, double k1) {
     return idf * tilde * (k1 + 1.0) / (tilde + k1);
 }
 

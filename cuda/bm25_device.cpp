@@ -76,7 +76,8 @@ Bm25Corpus::Bm25Corpus(int device, const std::vector<Bm25Arrays>& segments, cons
             segment.tfs = arena.take<std::uint32_t>(given.tfs.size());
             segment.tildes = given.tildes.empty() ? nullptr : arena.take<double>(given.tildes.size());
             segment.starts = arena.take<std::int64_t>(given.starts.size());
-            segment.constants = given.constants.empty() ? nullptr : arena.take<double>(given.constants.size());
+            segment.constants =
+                given.constants.empty() ? nullptr : arena.take<double>(given.constants.size());
             segment.impacts = arena.take<float>(given.docs.size());
             return arena.used();
         };

@@ -16,8 +16,9 @@ struct Bm25Arrays {
     std::span<const std::int64_t> starts;  // one more than terms
     std::span<const std::uint32_t> docs;   // ascending within a term
     std::span<const std::uint32_t> tfs;
-    std::span<const double> tildes;     // bm25f: in the place of tfs, tf~ > 0 over all fields; else empty
-    std::span<const double> constants;  // of each document: norm or relative length (bm25.hpp); none for bm25f
+    std::span<const double> tildes;  // bm25f: in the place of tfs, tf~ > 0 over all fields; else empty
+    std::span<const double>
+        constants;  // of each document: norm or relative length (bm25.hpp); none for bm25f
     std::int64_t n_docs;
     std::uint32_t base;  // slot of its first document
 };

@@ -287,8 +287,10 @@ class DenseIndex:
             return Hits(segment.ids.take(rows), scores)
         request = Request(best, on_zero, screen, workers, level or "", _score(min_score))
         bitmaps = allowed(state, filter)
-        if n == 0:  # the words of a search for nothing are checked all the same
-            _dense_search.search(state, np.zeros(shape, np.float32), request, bitmaps)
+        if n == 0 or place is not None:  # words that have no use are checked all the same
+            nothing = np.zeros((0, state.dim), np.float32)
+            _dense_search.search(state, nothing, request, bitmaps)
+        if n == 0:
             width = min(best, state.count(bitmaps))
             empty = Hits(
                 [] if state.kind == "str" else np.zeros((0, width), np.int64), np.zeros((0, width))

@@ -63,6 +63,8 @@ struct Config {
     std::size_t memory = std::size_t{1} << 40;
     std::size_t used = 0;
     std::size_t used_most = 0;
+    std::size_t refuse = 0;  // the call that makes something and fails, from now; 0: none
+    std::size_t held = 0;    // of what such calls have made
     std::size_t launches = 0;
 };
 inline Config config;

@@ -65,9 +65,10 @@ void screen(bool bf16, int planes, Family family, int n_queries) {
     std::vector<int> counts(n + 1);
     const Candidates candidates{found.data(), nullptr, counts.data(), kRows, counts.data() + n};
     const Stream stream;
-    launch_screen({rows.data(), queries.data(), kBytes, ones.data(), ones.data(), ones.data(), nullptr, nullptr,
-                   0, kRows, n_queries, ones.data(), ones.data(), ones.data(), limits.data(), candidates},
-                  bf16, planes, family, stream);
+    launch_screen(
+        {rows.data(), queries.data(), kBytes, ones.data(), ones.data(), ones.data(), nullptr, nullptr, 0,
+         kRows, n_queries, ones.data(), ones.data(), ones.data(), limits.data(), candidates},
+        bf16, planes, family, stream);
     stream.wait();
     std::printf("screen of %d: %d rows\n", n_queries, counts[0]);
 }
