@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # The checks that need a GPU, as one prepared command: `bash tests/device.sh`. Builds for the GPU at hand,
 # compares every primitive and every search with the CPU by their bits, runs compute-sanitizer, measures
-# ceilings and searches beside torch, and cupy, faiss, cuVS and raft where they are installed, and ends with a short table; JSON goes to $OUT (build/device when it is
-# not set). It stays below 450 s. Where there is no GPU its emulated half runs and the table says so.
-# PYTHON names the interpreter; it needs numpy, pybind11, scikit-build-core, cmake and ninja, and torch for
-# ceilings and rivals.
+# ceilings and searches beside torch, cupy, faiss, cuVS and raft as far as they are installed, and ends with a
+# short table; JSON goes to $OUT (build/device when it is not set). It stays below 450 s. Where there is no GPU
+# its emulated half runs and the table says so. PYTHON names the interpreter; it needs numpy, pybind11,
+# scikit-build-core, cmake and ninja, and torch for ceilings and rivals.
 set -uo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
