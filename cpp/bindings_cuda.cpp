@@ -188,10 +188,16 @@ py::tuple dense_search(const DenseHolder& holder, const py::object& queries, std
     return py::make_tuple(rows, scores, counts, did_dict(did));
 }
 
-std::unique_ptr<Bm25Corpus> bm25_corpus(const py::list& segments, const py::dict& formula, int device,
-                                        int range_docs) {
+struct Bm25Holder {
+    std::vector<py::object> owners;  // of the arrays of segments that are streamed
+    std::unique_ptr<Bm25Corpus> corpus;
+};
+
+std::unique_ptr<Bm25Holder> bm25_corpus(const py::list& segments, const py::dict& formula, int device,
+                                        int range_docs, std::size_t resident_bytes) {
     std::vector<Bm25Arrays> arrays;
-    std::vector<py::object> owners;
+    auto holder = std::make_unique<Bm25Holder>();
+    std::vector<py::object>& owners = holder->owners;
     const auto keep = [&](auto array) {
         owners.push_back(array);
         return span_of(array);
@@ -206,13 +212,18 @@ std::unique_ptr<Bm25Corpus> bm25_corpus(const py::list& segments, const py::dict
     const Bm25Formula rule{formula["formula"].cast<int>(), formula["k1"].cast<double>(),
                            formula["delta"].cast<double>(), formula["in_order"].cast<bool>(),
                            formula["at_end"].cast<bool>()};
-    const py::gil_scoped_release release;
-    return std::make_unique<Bm25Corpus>(device, arrays, rule, range_docs);
+    {
+        const py::gil_scoped_release release;
+        holder->corpus = std::make_unique<Bm25Corpus>(device, arrays, rule, range_docs, resident_bytes);
+    }
+    if (holder->corpus->resident()) owners.clear();
+    return holder;
 }
 
 // (ends int64 [Q + 1], slots int64, scores float64, what the search did): hits of all queries, flat.
-py::tuple bm25_search(const Bm25Corpus& corpus, const py::dict& plan, std::size_t k, const py::list& allowed,
+py::tuple bm25_search(const Bm25Holder& holder, const py::dict& plan, std::size_t k, const py::list& allowed,
                       std::size_t workspace_bytes, std::size_t capacity) {
+    const Bm25Corpus& corpus = *holder.corpus;
     std::vector<py::object> owners;
     const auto keep = [&](auto array) {
         owners.push_back(array);
@@ -332,13 +343,14 @@ PYBIND11_MODULE(GNOMON_CUDA_MODULE, module) {
         .def_property_readonly("resident", [](const DenseHolder& one) { return one.corpus->resident(); })
         .def_property_readonly("bytes", [](const DenseHolder& one) { return one.corpus->bytes(); })
         .def_property_readonly("format", [](const DenseHolder& one) { return one.corpus->format(); });
-    py::class_<Bm25Corpus>(module, "Bm25Corpus", py::is_final(), py::module_local(),
+    py::class_<Bm25Holder>(module, "Bm25Corpus", py::is_final(), py::module_local(),
                            "A scorer's postings on a device.")
         .def(py::init(&bm25_corpus), py::arg("segments"), py::arg("formula"), py::arg("device") = 0,
-             py::arg("range_docs") = 0)
+             py::arg("range_docs") = 0, py::arg("resident_bytes") = 0)
         .def("search", &bm25_search, py::arg("plan"), py::arg("k"), py::arg("allowed"),
              py::arg("workspace_bytes") = kWorkspaceBytes, py::arg("capacity") = 0)
-        .def_property_readonly("bytes", &Bm25Corpus::bytes);
+        .def_property_readonly("resident", [](const Bm25Holder& one) { return one.corpus->resident(); })
+        .def_property_readonly("bytes", [](const Bm25Holder& one) { return one.corpus->bytes(); });
     module.def("mmr", &mmr, py::arg("vectors"), py::arg("queries"), py::arg("relevance"), py::arg("selected"),
                py::arg("limit"), py::arg("diversity"), py::arg("penalty") = "all", py::arg("device") = 0,
                py::arg("workspace_bytes") = kWorkspaceBytes);

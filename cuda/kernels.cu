@@ -1,5 +1,5 @@
 // All kernels and their launches: the only file that nvcc compiles. Drivers are plain C++ (dense.cpp,
-// bm25.cpp, mmr.cpp), which spares nvcc a pass over their headers for each architecture.
+// bm25_device.cpp, mmr_device.cpp), which spares nvcc a pass over their headers for each architecture.
 #include "bm25.cuh"
 #include "dense_code.cuh"
 #include "dense_screen.cuh"

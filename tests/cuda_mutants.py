@@ -84,6 +84,19 @@ def bm25(device: emulated.Emulator) -> list[bytes]:
     return answers
 
 
+def bm25_streamed(device: emulated.Emulator) -> list[bytes]:
+    rng = np.random.default_rng(5)
+    index = gnomon.BM25Index.build([rng.integers(0, 9, 6).tolist() for _ in range(300)])
+    for _ in range(3):
+        index.add([rng.integers(0, 9, 6).tolist() for _ in range(300)])
+    scorer = index._view.searcher.scorer()
+    segments = _core.bm25_device_segments(scorer)
+    corpus = device.module.Bm25Corpus(segments, _core.bm25_device_formula(scorer), 0, 128, 1)
+    plan = _core.bm25_device_plan(scorer, [[0, 1, 2], [5, 6]])
+    *found, _ = corpus.search(plan, 5, _core.bm25_device_live(scorer))
+    return [one.tobytes() for one in found]
+
+
 def mmr(device: emulated.Emulator) -> list[bytes]:
     rows = np.random.default_rng(3).standard_normal((700, 17)).astype(np.float32)
     answers = []
@@ -101,6 +114,7 @@ RUNS: dict[str, tuple[Run, ...]] = {
     "dense_screen90.cuh": (dense,),
     "topk.cuh": (topk,),
     "bm25.cuh": (bm25,),
+    "bm25_stream.cpp": (bm25_streamed,),
     "mmr.cuh": (mmr,),
 }
 

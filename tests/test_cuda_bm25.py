@@ -56,9 +56,13 @@ def texts(n: int, words: int, seed: int) -> list[list[int]]:
     return [rng.choice(words, size=size, p=weights).tolist() for size in rng.integers(0, 30, n)]
 
 
-def corpus_of(device: Emulator, scorer: Any, range_docs: int) -> Any:
+def corpus_of(device: Emulator, scorer: Any, range_docs: int, resident_bytes: int = 0) -> Any:
     return device.module.Bm25Corpus(
-        _core.bm25_device_segments(scorer), _core.bm25_device_formula(scorer), 0, range_docs
+        _core.bm25_device_segments(scorer),
+        _core.bm25_device_formula(scorer),
+        0,
+        range_docs,
+        resident_bytes,
     )
 
 
@@ -150,8 +154,62 @@ def test_memory_stays_within_the_bound(device: Emulator) -> None:
     with pytest.raises(gnomon.DeviceError, match=r"one query with k = 10 needs \d+"):
         search(corpus, scorer, queries, 10, workspace_bytes=5000)
     device.memory(device.used() + 1000)
-    with pytest.raises(gnomon.DeviceError, match="out of memory: a BM25 segment needs"):
-        corpus_of(device, scorer, 1024)
+    assert not corpus_of(device, scorer, 1024).resident
+
+
+@pytest.mark.parametrize("fields", [None, ["a", "b"]])
+def test_streamed_segments(device: Emulator, fields: list[str] | None) -> None:
+    """Segments that do not fit: two buffers take turns, in whatever order streams run."""
+    index = gnomon.BM25Index.build([], fields=fields)
+    for seed in range(4):
+        part: list[Any] = [[f"w{i}" for i in text] for text in texts(300 + 90 * seed, 30, seed)]
+        if fields:
+            part = [{"a": text[::2], "b": text[1::2]} for text in part]
+        index.add(part)
+    index.delete(list(range(0, 900, 7)))
+    scorer = index._view.searcher.scorer()
+    plain = corpus_of(device, scorer, 128)
+    assert plain.resident
+    queries: list[Any] = [
+        ["w0"],
+        ["w3", "w1", "w1"],
+        ["w29", "w9"],
+        ["none"],
+        [],
+        ["w2", "w5", "w7"],
+    ]
+    wanted = scorer.search_many(queries, 9)
+    segments = len(_core.bm25_device_live(scorer))
+    for resident_bytes in (1, plain.bytes // 2):
+        corpus = corpus_of(device, scorer, 128, resident_bytes)
+        assert not corpus.resident
+        assert corpus.bytes <= resident_bytes
+        for schedule in range(6):
+            device.schedule(schedule)
+            for bound in (60_000, 4_000_000):
+                device.memory(1 << 40)
+                before = device.used()
+                *found, did = search(corpus, scorer, queries, 9, workspace_bytes=bound)
+                for got, expected in zip(found, wanted, strict=True):
+                    assert got.tobytes() == expected.tobytes()
+                assert device.used_most() - before == did["workspace_bytes"] <= bound
+                assert did["chunks"] >= (segments if resident_bytes == 1 else 1)
+    with pytest.raises(gnomon.DeviceError, match=r"one query with k = 9 needs \d+"):
+        search(corpus_of(device, scorer, 128, 1), scorer, queries, 9, workspace_bytes=9000)
+
+
+def test_queries_of_many_lengths_in_parts(device: Emulator) -> None:
+    """A part's memory is enough wherever it begins."""
+    rng = np.random.default_rng(0)
+    scorer = gnomon.BM25Index.build(texts(400, 30, 3))._view.searcher.scorer()
+    corpus = corpus_of(device, scorer, 64)
+    queries = [rng.integers(0, 30, 1 if i % 5 else 60).tolist() for i in range(60)]
+    wanted = scorer.search_many(queries, 3)
+    for bound in range(34_000, 90_000, 2_000):
+        *found, did = search(corpus, scorer, queries, 3, capacity=4, workspace_bytes=bound)
+        for got, expected in zip(found, wanted, strict=True):
+            assert got.tobytes() == expected.tobytes()
+        assert did["repeated"] > 0
 
 
 def test_a_mapped_index(device: Emulator, tmp_path: Any) -> None:

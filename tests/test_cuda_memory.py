@@ -33,15 +33,19 @@ def staying(device: Emulator) -> list[bytes]:
     return [one.to_host().tobytes() for one in (values, rows, counts)]
 
 
-def bm25(device: Emulator) -> list[bytes]:
+def bm25(device: Emulator, resident_bytes: int = 0) -> list[bytes]:
     documents = [[i % 7, i % 3, i % 2] for i in range(200)]
     scorer = gnomon.BM25Index.build(documents)._view.searcher.scorer()
-    corpus = device.module.Bm25Corpus(
-        _core.bm25_device_segments(scorer), _core.bm25_device_formula(scorer), 0, 64
-    )
+    segments = _core.bm25_device_segments(scorer)
+    formula = _core.bm25_device_formula(scorer)
+    corpus = device.module.Bm25Corpus(segments, formula, 0, 64, resident_bytes)
     plan = _core.bm25_device_plan(scorer, [[0, 1], [5]])
     *found, _ = corpus.search(plan, 3, _core.bm25_device_live(scorer))
     return [one.tobytes() for one in found]
+
+
+def bm25_streamed(device: Emulator) -> list[bytes]:
+    return bm25(device, 1)
 
 
 def mmr(device: Emulator) -> list[bytes]:
@@ -54,7 +58,7 @@ def dlpack(device: Emulator) -> list[bytes]:
     return [device.module.DeviceArray.from_dlpack(capsule, "rows").to_host().tobytes()]
 
 
-@pytest.mark.parametrize("run", [dense, streamed, staying, bm25, mmr, dlpack])
+@pytest.mark.parametrize("run", [dense, streamed, staying, bm25, bm25_streamed, mmr, dlpack])
 def test_each_allocation_may_fail(device: Emulator, run: Run) -> None:
     wanted = run(device)
     gc.collect()
