@@ -172,6 +172,9 @@ class Elsewhere:
 
     shape = ROWS.shape
 
+    def __getitem__(self, place: object) -> Elsewhere:
+        return self
+
     def __dlpack_device__(self) -> tuple[int, int]:
         return 1, 1
 
@@ -208,7 +211,7 @@ SEARCHES: dict[str, Callable[..., Any]] = {
     "bm25_many": lambda **how: gnomon.BM25Index.build(["a b"]).search_many(
         ["b"], **{"k": 2, **how}
     ),
-    "mmr": lambda **how: gnomon.mmr_vectors(ROWS[0], ROWS, **how),
+    "mmr": lambda **how: gnomon.mmr_vectors(ROWS[0], ROWS, **{"limit": 2, **how}),
 }
 
 

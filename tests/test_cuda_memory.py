@@ -14,7 +14,7 @@ from emulated import Emulator
 from gnomon import _core
 
 Run = Callable[[Emulator], list[bytes]]
-ROWS = np.random.default_rng(0).standard_normal((300, 9)).astype(np.float32)
+ROWS = np.random.default_rng(0).standard_normal((150, 5)).astype(np.float32)
 
 
 def dense(device: Emulator) -> list[bytes]:
@@ -23,7 +23,7 @@ def dense(device: Emulator) -> list[bytes]:
 
 
 def streamed(device: Emulator) -> list[bytes]:
-    corpus = device.module.DenseCorpus(ROWS, "ip", resident_bytes=1)
+    corpus = device.module.DenseCorpus(ROWS, "ip", resident_bytes=1)  # two chunks
     found, scores, *_ = corpus.search(ROWS[:3], 4, workspace_bytes=60_000)
     return [found.tobytes(), scores.tobytes()]
 
