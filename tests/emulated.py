@@ -20,6 +20,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).resolve().parents[1]
 CUDA = ROOT / "cuda"
@@ -147,6 +148,13 @@ class Emulator:
     def used_most(self) -> int:
         """The greatest use since memory() was called."""
         return int(self._library.emulator_used_most())
+
+
+def examples(number: int) -> settings:
+    """For properties that cost more than most: so many examples in CI, else the profile's."""
+    most = number if os.environ.get("GNOMON_HYPOTHESIS", "ci") == "ci" else settings().max_examples
+    fixture = HealthCheck.function_scoped_fixture  # the device is as it was before each example
+    return settings(suppress_health_check=[fixture], max_examples=most)
 
 
 def load() -> Emulator:

@@ -8,14 +8,14 @@ import gnomon
 import numpy as np
 import pytest
 import strategies
-from emulated import Emulator
+from emulated import Emulator, examples
 from gnomon import _core
 from gnomon.bm25_formula import formulas
 from gnomon.bm25_query import Phrase
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-FIXTURE = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+FIXTURE = examples(60)
 FORMULAS = [name for name in formulas() if name != "bm25f"]
 
 

@@ -6,13 +6,13 @@ import gnomon
 import numpy as np
 import pytest
 import strategies
-from emulated import Emulator
-from hypothesis import HealthCheck, given, settings
+from emulated import Emulator, examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 FAMILIES = ("mma", "wgmma")
 METRICS = ("cosine", "ip", "l2")
-FIXTURE = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+FIXTURE = examples(60)
 
 
 def expected(rows: np.ndarray, queries: np.ndarray, metric: str, k: int) -> tuple[bytes, bytes]:
