@@ -259,25 +259,21 @@ def test_kernels_keep_their_registers(tmp_path: Path, arch: str) -> None:
 
 # --- sanitizers -----------------------------------------------------------------------------------
 
-KINDS = 9  # of tests/cuda/races.cpp
-# Which of them comes by the barriers of a file.
+# Which kind of tests/cuda/races.cpp comes by the barriers of a file.
 RACES = {
     "dense_screen.cuh": "narrow",
     "dense_screen90.cuh": "wgmma",
-    "topk.cuh": "dense",
+    "topk.cuh": "topk",
     "bm25.cuh": "bm25",
     "mmr.cuh": "mmr",
 }
 
 
-def sanitized(name: str, *flags: str) -> Path:
-    sources = [*emulated.DEVICE_SOURCES, *EMULATOR_ONLY, emulated.EMULATOR / "races.cpp"]
-    return emulated.build(name, sources, ["-O1", "-g1", *flags], shared=False)
-
-
 def racing(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """The searches of races.cpp with a thread of the system for each of CUDA's."""
-    program = sanitized("races", "-fsanitize=thread", "-DGNOMON_EMULATED_THREADS", "-Wno-tsan")
+    """The kernels of races.cpp with a thread of the system for each of CUDA's."""
+    flags = ["-O1", "-g1", "-fsanitize=thread", "-DGNOMON_EMULATED_THREADS", "-Wno-tsan"]
+    sources = [emulated.CUDA / "kernels.cu", *EMULATOR_ONLY, emulated.EMULATOR / "races.cpp"]
+    program = emulated.build("races", sources, flags, shared=False)
     environment = {**os.environ, "TSAN_OPTIONS": "halt_on_error=1"}
     return subprocess.run(
         [program, *arguments], capture_output=True, text=True, check=False, env=environment
@@ -288,7 +284,7 @@ def test_no_races() -> None:
     """ThreadSanitizer finds none, and one where a barrier is left out."""
     done = racing()
     assert done.returncode == 0, done.stderr[:4000]
-    assert done.stdout.count("\n") == KINDS
+    assert done.stdout.count("\n") == 8  # kinds
     file, line, _ = next(site for site in mutants.sites() if site[0] == "bm25.cuh")
     assert "data race" in racing(RACES[file], file, str(line)).stderr
 
@@ -304,12 +300,14 @@ def test_each_barrier_left_out_is_a_race(file: str, line: int) -> None:
 
 @pytest.mark.skipif(not SANITIZE, reason="set GNOMON_CUDA_SANITIZE=1: the build takes long")
 def test_no_access_outside_of_memory() -> None:
-    """AddressSanitizer and UndefinedBehaviorSanitizer over the same searches, on fibers."""
-    program = sanitized("bounds", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined")
+    """AddressSanitizer and UndefinedBehaviorSanitizer over searches of every kind, on fibers."""
+    flags = ["-O1", "-g1", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
+    sources = [*emulated.DEVICE_SOURCES, *EMULATOR_ONLY, emulated.EMULATOR / "bounds.cpp"]
+    program = emulated.build("bounds", sources, flags, shared=False)
     environment = {**os.environ, "ASAN_OPTIONS": "detect_stack_use_after_return=0"}
     done = subprocess.run([program], capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stderr[:4000]
-    assert done.stdout.count("\n") == KINDS
+    assert done.stdout.count("\n") == 6
 
 
 def test_arrays_of_numpy_are_not_taken_for_the_devices(device: emulated.Emulator) -> None:
