@@ -275,7 +275,8 @@ std::shared_ptr<const TermScreen> Bm25Scorer::make_screen(const Bm25Term& term, 
                                                         norms[doc], model_.k1, model_.delta));
         }
     } else {
-        std::vector<double> tildes = merge_fields(&term.postings[segment * n_fields()], segment, screen->merged);
+        std::vector<double> tildes =
+            merge_fields(&term.postings[segment * n_fields()], segment, screen->merged);
         for (std::size_t i = 0; i < tildes.size(); ++i)
             screen->impacts.push_back(live(screen->merged[i], bm25::field_part(1.0, tildes[i], model_.k1)));
         screen->docs = screen->merged;
