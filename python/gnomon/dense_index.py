@@ -290,6 +290,7 @@ class DenseIndex:
         if n == 0 or place is not None:  # words that have no use are checked all the same
             nothing = np.zeros((0, state.dim), np.float32)
             _dense_search.search(state, nothing, request, bitmaps)
+            request.stats.clear()
         if n == 0:
             width = min(best, state.count(bitmaps))
             empty = Hits(
