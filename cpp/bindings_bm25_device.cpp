@@ -3,6 +3,7 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <memory>
 #include <unordered_map>
 
 #include "bindings.hpp"
@@ -25,9 +26,6 @@ py::array_t<T> array_of(const std::vector<T>& values) {
 
 py::dict formula_of(const Bm25Scorer& scorer) {
     const Bm25Model& model = scorer.model();
-    if (model.formula == bm25::Formula::kBm25f)
-        throw InvalidInput(
-            "device: an index of fields is scored by 'bm25f', which runs on the CPU only; leave device out");
     py::dict formula;
     formula["formula"] = static_cast<int>(model.formula);
     formula["k1"] = model.k1;
@@ -37,40 +35,74 @@ py::dict formula_of(const Bm25Scorer& scorer) {
     return formula;
 }
 
+// Without a copy: the array owns the values.
+template <class T>
+py::array_t<T> array_from(std::vector<T>&& values) {
+    auto held = std::make_unique<std::vector<T>>(std::move(values));
+    const T* const data = held->data();
+    const auto n = static_cast<py::ssize_t>(held->size());
+    const py::capsule owner(held.get(), [](void* one) { delete static_cast<std::vector<T>*>(one); });
+    held.release();
+    return py::array_t<T>(n, data, owner);
+}
+
+struct Flat {
+    std::vector<std::int64_t> starts = {0};
+    std::vector<std::uint32_t> docs;
+    std::vector<std::uint32_t> tfs;
+    std::vector<double> tildes;
+    std::vector<double> constants;
+};
+
+void append_term(const Bm25Index& index, std::uint64_t term, Flat& flat) {
+    const Postings list = index.postings(term);
+    flat.docs.insert(flat.docs.end(), list.docs.begin(), list.docs.end());
+    for (std::size_t i = 0; i < list.docs.size(); ++i) flat.tfs.push_back(list.tf(i));
+}
+
+// One list over all fields. A tf~ that is 0 (a tiny weight) does not count as an occurrence.
+void append_fields(const Bm25Scorer& scorer, std::size_t segment, std::uint64_t term, Flat& flat) {
+    const Bm25Index& index = *scorer.snapshot().segments()[segment].segment;
+    std::vector<Postings> lists;
+    for (std::size_t field = 0; field < index.n_fields(); ++field)
+        lists.push_back(index.postings(term, field));
+    std::vector<std::uint32_t> docs;
+    const std::vector<double> tildes = scorer.merge_fields(lists.data(), segment, docs);
+    for (std::size_t i = 0; i < docs.size(); ++i) {
+        if (!(tildes[i] > 0.0)) continue;
+        flat.docs.push_back(docs[i]);
+        flat.tildes.push_back(tildes[i]);
+    }
+}
+
 // A mapped segment is verified as a whole first: a kernel relies on what a CPU path checks term by term.
 py::dict segment_of(const Bm25Scorer& scorer, std::size_t number) {
     const SegmentView& view = scorer.snapshot().segments()[number];
     const Bm25Index& index = *view.segment;
-    const auto n_terms = static_cast<py::ssize_t>(index.n_terms());
-    I64Array starts(n_terms + 1);
-    U32Array docs(static_cast<py::ssize_t>(index.n_postings()));
-    U32Array tfs(docs.size());
-    F64Array constants(static_cast<py::ssize_t>(index.n_docs()));
-    std::int64_t* const start = starts.mutable_data();
-    std::uint32_t* doc = docs.mutable_data();
-    std::uint32_t* tf = tfs.mutable_data();
-    double* const constant = constants.mutable_data();
+    const bool fields = scorer.model().formula == bm25::Formula::kBm25f;
+    Flat flat;
     {
         const py::gil_scoped_release release;
         if (index.is_mapped()) index.verify();
-        std::int64_t at = 0;
         for (std::uint64_t term = 0; term < index.n_terms(); ++term) {
-            start[term] = at;
-            const Postings list = index.postings(term);
-            for (std::size_t i = 0; i < list.docs.size(); ++i) {
-                *doc++ = list.docs[i];
-                *tf++ = list.tf(i);
-            }
-            at += static_cast<std::int64_t>(list.docs.size());
+            if (fields)
+                append_fields(scorer, number, term, flat);
+            else
+                append_term(index, term, flat);
+            flat.starts.push_back(static_cast<std::int64_t>(flat.docs.size()));
         }
-        start[index.n_terms()] = at;
-        std::copy_n(scorer.constants(number), index.n_docs(), constant);
+        if (!fields) {
+            const double* const constants = scorer.constants(number);
+            flat.constants.assign(constants, constants + index.n_docs());
+        }
     }
     py::dict out;
-    out["starts"] = starts;
-    out["docs"] = docs;
-    out["tfs"] = tfs;
-    out["constants"] = constants;
+    out["starts"] = array_from(std::move(flat.starts));
+    out["docs"] = array_from(std::move(flat.docs));
+    out["tfs"] = array_from(std::move(flat.tfs));
+    out["tildes"] = array_from(std::move(flat.tildes));
+    out["constants"] = array_from(std::move(flat.constants));
+    out["n_docs"] = index.n_docs();
     out["base"] = view.base;
     return out;
 }

@@ -85,9 +85,13 @@ Format format_named(std::string_view name) {
 
 // A matrix in host memory or on the device; keeps it alive.
 struct Matrix {
-    explicit Matrix(const py::object& given, const char* what) : owner(given) {
+    Matrix(const py::object& given, const char* what, int device) : owner(given) {
         if (py::isinstance<DeviceArray>(given)) {
             const auto& array = given.cast<const DeviceArray&>();
+            if (array.device() != device)
+                throw InvalidInput(std::string(what) + " is on device " + std::to_string(array.device()) +
+                                   " and the search runs on device " + std::to_string(device) +
+                                   "; move it there");
             on_device = true;
             data = static_cast<const float*>(array.data());
             if (array.shape().size() == 2) {
@@ -120,7 +124,7 @@ struct DenseHolder {
     DenseHolder(const py::object& vectors, std::string_view metric, int device, std::string_view format,
                 std::string_view on_zero, std::size_t resident_bytes, std::size_t workspace_bytes,
                 std::string name_)
-        : rows(vectors, name_.c_str()), name(std::move(name_)) {
+        : rows(vectors, name_.c_str(), device), name(std::move(name_)) {
         const DenseSource source{rows.data,
                                  rows.on_device,
                                  rows.rows,
@@ -143,8 +147,8 @@ py::tuple dense_search(const DenseHolder& holder, const py::object& queries, std
                        const std::optional<U64Array>& allowed, std::string_view on_zero, bool stay,
                        std::size_t workspace_bytes, const std::string& family, int planes,
                        std::size_t capacity, const std::string& query_name) {
-    const Matrix wanted(queries, query_name.c_str());
     const DenseCorpus& corpus = *holder.corpus;
+    const Matrix wanted(queries, query_name.c_str(), corpus.device());
     if (wanted.dim != corpus.dim())
         throw InvalidInput(query_name + " has " + std::to_string(wanted.dim) +
                            " dimensions but the vectors have " + std::to_string(corpus.dim()));
@@ -184,10 +188,16 @@ py::tuple dense_search(const DenseHolder& holder, const py::object& queries, std
     return py::make_tuple(rows, scores, counts, did_dict(did));
 }
 
-std::unique_ptr<Bm25Corpus> bm25_corpus(const py::list& segments, const py::dict& formula, int device,
-                                        int range_docs) {
+struct Bm25Holder {
+    std::vector<py::object> owners;  // of the arrays of segments that are streamed
+    std::unique_ptr<Bm25Corpus> corpus;
+};
+
+std::unique_ptr<Bm25Holder> bm25_corpus(const py::list& segments, const py::dict& formula, int device,
+                                        int range_docs, std::size_t resident_bytes) {
     std::vector<Bm25Arrays> arrays;
-    std::vector<py::object> owners;
+    auto holder = std::make_unique<Bm25Holder>();
+    std::vector<py::object>& owners = holder->owners;
     const auto keep = [&](auto array) {
         owners.push_back(array);
         return span_of(array);
@@ -195,19 +205,25 @@ std::unique_ptr<Bm25Corpus> bm25_corpus(const py::list& segments, const py::dict
     for (const py::handle one : segments) {
         const auto segment = py::reinterpret_borrow<py::dict>(one);
         arrays.push_back({keep(segment["starts"].cast<I64Array>()), keep(segment["docs"].cast<U32Array>()),
-                          keep(segment["tfs"].cast<U32Array>()), keep(segment["constants"].cast<F64Array>()),
+                          keep(segment["tfs"].cast<U32Array>()), keep(segment["tildes"].cast<F64Array>()),
+                          keep(segment["constants"].cast<F64Array>()), segment["n_docs"].cast<std::int64_t>(),
                           segment["base"].cast<std::uint32_t>()});
     }
     const Bm25Formula rule{formula["formula"].cast<int>(), formula["k1"].cast<double>(),
                            formula["delta"].cast<double>(), formula["in_order"].cast<bool>(),
                            formula["at_end"].cast<bool>()};
-    const py::gil_scoped_release release;
-    return std::make_unique<Bm25Corpus>(device, arrays, rule, range_docs);
+    {
+        const py::gil_scoped_release release;
+        holder->corpus = std::make_unique<Bm25Corpus>(device, arrays, rule, range_docs, resident_bytes);
+    }
+    if (holder->corpus->resident()) owners.clear();
+    return holder;
 }
 
 // (ends int64 [Q + 1], slots int64, scores float64, what the search did): hits of all queries, flat.
-py::tuple bm25_search(const Bm25Corpus& corpus, const py::dict& plan, std::size_t k, const py::list& allowed,
+py::tuple bm25_search(const Bm25Holder& holder, const py::dict& plan, std::size_t k, const py::list& allowed,
                       std::size_t workspace_bytes, std::size_t capacity) {
+    const Bm25Corpus& corpus = *holder.corpus;
     std::vector<py::object> owners;
     const auto keep = [&](auto array) {
         owners.push_back(array);
@@ -251,9 +267,9 @@ py::tuple bm25_search(const Bm25Corpus& corpus, const py::dict& plan, std::size_
 py::list mmr(const py::object& vectors, const py::object& queries, const std::optional<F64Array>& relevance,
              const std::vector<std::vector<std::int32_t>>& selected, int limit, double diversity,
              std::string_view penalty, int device, std::size_t workspace_bytes) {
-    const Matrix rows(vectors, "vectors");
+    const Matrix rows(vectors, "vectors", device);
     const std::optional<Matrix> wanted =
-        queries.is_none() ? std::nullopt : std::make_optional<Matrix>(queries, "query");
+        queries.is_none() ? std::nullopt : std::make_optional<Matrix>(queries, "query", device);
     if (!(diversity >= 0.0 && diversity <= 1.0))
         throw InvalidInput("invalid MMR inputs: diversity must lie between 0 and 1, got " +
                            std::to_string(diversity));
@@ -327,13 +343,14 @@ PYBIND11_MODULE(GNOMON_CUDA_MODULE, module) {
         .def_property_readonly("resident", [](const DenseHolder& one) { return one.corpus->resident(); })
         .def_property_readonly("bytes", [](const DenseHolder& one) { return one.corpus->bytes(); })
         .def_property_readonly("format", [](const DenseHolder& one) { return one.corpus->format(); });
-    py::class_<Bm25Corpus>(module, "Bm25Corpus", py::is_final(), py::module_local(),
+    py::class_<Bm25Holder>(module, "Bm25Corpus", py::is_final(), py::module_local(),
                            "A scorer's postings on a device.")
         .def(py::init(&bm25_corpus), py::arg("segments"), py::arg("formula"), py::arg("device") = 0,
-             py::arg("range_docs") = 0)
+             py::arg("range_docs") = 0, py::arg("resident_bytes") = 0)
         .def("search", &bm25_search, py::arg("plan"), py::arg("k"), py::arg("allowed"),
              py::arg("workspace_bytes") = kWorkspaceBytes, py::arg("capacity") = 0)
-        .def_property_readonly("bytes", &Bm25Corpus::bytes);
+        .def_property_readonly("resident", [](const Bm25Holder& one) { return one.corpus->resident(); })
+        .def_property_readonly("bytes", [](const Bm25Holder& one) { return one.corpus->bytes(); });
     module.def("mmr", &mmr, py::arg("vectors"), py::arg("queries"), py::arg("relevance"), py::arg("selected"),
                py::arg("limit"), py::arg("diversity"), py::arg("penalty") = "all", py::arg("device") = 0,
                py::arg("workspace_bytes") = kWorkspaceBytes);

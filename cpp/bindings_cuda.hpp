@@ -15,9 +15,9 @@ namespace gnomon::cuda {
 class DeviceArray {
   public:
     DeviceArray(std::vector<std::int64_t> shape, dlpack::DataType dtype, int device);
-    // Takes over what a capsule named "dltensor" holds; float16, bfloat16 and float64 become float32 in
-    // memory of our own. Throws InvalidInput for other types, gaps between elements, or another kind of
-    // device.
+    // Takes over what a capsule named "dltensor" or "dltensor_versioned" holds; float16, bfloat16 and float64
+    // become float32 in memory of our own. Throws InvalidInput for other types, gaps between elements, or
+    // another kind of device.
     static DeviceArray from_dlpack(const pybind11::object& capsule, const std::string& name);
 
     void* data() const { return data_; }

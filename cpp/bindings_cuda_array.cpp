@@ -2,6 +2,8 @@
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
+#include <limits>
+
 #include "../cuda/memory.hpp"
 #include "bindings_cuda.hpp"
 #include "error.hpp"
@@ -41,6 +43,62 @@ int kind_of(dlpack::DataType dtype) {
     return dtype.bits == 32 ? -1 : dtype.bits == 64 ? 0 : dtype.bits == 16 ? 1 : -2;
 }
 
+struct Taken {
+    const dlpack::Tensor* tensor;
+    std::shared_ptr<void> owner;
+};
+
+template <class Managed>
+Taken taken_from(PyObject* capsule, const char* name, const char* used) {
+    auto* const managed = static_cast<Managed*>(PyCapsule_GetPointer(capsule, name));
+    if (managed == nullptr || PyCapsule_SetName(capsule, used) != 0) throw py::error_already_set();
+    const std::shared_ptr<Managed> owner(managed, [](Managed* one) {
+        if (one->deleter == nullptr) return;
+        const py::gil_scoped_acquire acquire;  // it may belong to Python
+        one->deleter(one);
+    });
+    return {&managed->tensor, owner};
+}
+
+Taken take_over(const py::object& given, const std::string& name) {
+    PyObject* const capsule = given.ptr();
+    if (PyCapsule_IsValid(capsule, "dltensor"))
+        return taken_from<dlpack::Managed>(capsule, "dltensor", "used_dltensor");
+    if (PyCapsule_IsValid(capsule, "dltensor_versioned")) {
+        const auto* const managed =
+            static_cast<dlpack::Versioned*>(PyCapsule_GetPointer(capsule, "dltensor_versioned"));
+        if (managed->major != dlpack::kMajor)
+            throw InvalidInput(name + " comes as DLPack " + std::to_string(managed->major) + "." +
+                               std::to_string(managed->minor) + ", and 1 is what can be read");
+        return taken_from<dlpack::Versioned>(capsule, "dltensor_versioned", "used_dltensor_versioned");
+    }
+    if (PyCapsule_IsValid(capsule, "used_dltensor") || PyCapsule_IsValid(capsule, "used_dltensor_versioned"))
+        throw InvalidInput(name + ": this DLPack capsule was used already; a capsule is for one reader");
+    throw InvalidInput(name + ": __dlpack__ gave no DLPack capsule but a " + Py_TYPE(capsule)->tp_name);
+}
+
+// Throws InvalidInput for what a kernel cannot read.
+void check_tensor(const dlpack::Tensor& tensor, const std::string& name) {
+    if (tensor.device.type != kDeviceType)
+        throw InvalidInput(name + " is on a device of DLPack's type " + std::to_string(tensor.device.type) +
+                           ", not on the device of this search; move it there, or to the host");
+    const int kind = kind_of(tensor.dtype);
+    if (kind == -2)
+        throw InvalidInput(name + " must hold float16, bfloat16, float32 or float64 numbers; convert it");
+    std::int64_t n = 1;
+    bool fits = tensor.ndim >= 0 && tensor.ndim <= 64;
+    for (std::int32_t i = 0; fits && i < tensor.ndim; ++i)
+        fits = tensor.shape[i] >= 0 && !__builtin_mul_overflow(n, tensor.shape[i], &n);
+    if (!fits || n > std::numeric_limits<std::int64_t>::max() / 8)
+        throw InvalidInput(name + " has a shape that no array has");
+    if (n == 0) return;
+    if (has_gaps(tensor))
+        throw InvalidInput(name + " has gaps between its elements; make it contiguous first");
+    const auto address = reinterpret_cast<std::uintptr_t>(tensor.data) + tensor.byte_offset;
+    if (tensor.data == nullptr || address % (tensor.dtype.bits / 8U) != 0)
+        throw InvalidInput(name + " lies at an address that is no multiple of its elements' size; copy it");
+}
+
 struct Exported {
     dlpack::Managed managed{};
     std::vector<std::int64_t> shape;
@@ -60,23 +118,9 @@ DeviceArray::DeviceArray(std::vector<std::int64_t> shape, dlpack::DataType dtype
 std::size_t DeviceArray::size() const { return static_cast<std::size_t>(product(shape_)) * dtype_.bits / 8; }
 
 DeviceArray DeviceArray::from_dlpack(const py::object& capsule, const std::string& name) {
-    auto* const managed = static_cast<dlpack::Managed*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"));
-    if (managed == nullptr) throw py::error_already_set();
-    PyCapsule_SetName(capsule.ptr(), "used_dltensor");
-    const std::shared_ptr<dlpack::Managed> owner(managed, [](dlpack::Managed* one) {
-        if (one->deleter == nullptr) return;
-        const py::gil_scoped_acquire acquire;  // it may belong to Python
-        one->deleter(one);
-    });
-    const dlpack::Tensor& tensor = managed->tensor;
-    const int kind = kind_of(tensor.dtype);
-    if (tensor.device.type != kDeviceType)
-        throw InvalidInput(name + " is on a device of DLPack's type " + std::to_string(tensor.device.type) +
-                           ", not on the device of this search; move it there, or to the host");
-    if (kind == -2)
-        throw InvalidInput(name + " must hold float16, bfloat16, float32 or float64 numbers; convert it");
-    if (has_gaps(tensor))
-        throw InvalidInput(name + " has gaps between its elements; make it contiguous first");
+    const Taken taken = take_over(capsule, name);
+    const dlpack::Tensor& tensor = *taken.tensor;
+    check_tensor(tensor, name);
     const OnDevice there(tensor.device.number);
     // The giver has put its work into the default stream; ours would not wait for it.
     check(cudaStreamSynchronize(cudaStreamLegacy), "waiting for the default stream");
@@ -85,7 +129,8 @@ DeviceArray DeviceArray::from_dlpack(const py::object& capsule, const std::strin
     array.device_ = tensor.device.number;
     array.dtype_ = {dlpack::kFloat, 32, 1};
     array.data_ = static_cast<char*>(tensor.data) + tensor.byte_offset;
-    array.owner_ = owner;
+    array.owner_ = taken.owner;
+    const int kind = kind_of(tensor.dtype);
     if (kind == -1) return array;
     DeviceArray wide(array.shape_, array.dtype_, array.device_);
     const Stream stream;

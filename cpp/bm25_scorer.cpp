@@ -233,9 +233,8 @@ void Bm25Scorer::make_room(std::size_t bytes) const {
 
 // The documents of all fields that count, ascending, and their tf~: fields in order, as the formula adds
 // them.
-std::vector<double> Bm25Scorer::merge_fields(const Bm25Term& term, std::size_t segment,
+std::vector<double> Bm25Scorer::merge_fields(const Postings* lists, std::size_t segment,
                                              std::vector<std::uint32_t>& docs) const {
-    const Postings* const lists = &term.postings[segment * n_fields()];
     std::vector<std::uint32_t> joined;
     for (std::size_t field = 0; field < n_fields(); ++field) {
         if (model_.field_weights[field] == 0.0) continue;
@@ -276,7 +275,8 @@ std::shared_ptr<const TermScreen> Bm25Scorer::make_screen(const Bm25Term& term, 
                                                         norms[doc], model_.k1, model_.delta));
         }
     } else {
-        std::vector<double> tildes = merge_fields(term, segment, screen->merged);
+        std::vector<double> tildes =
+            merge_fields(&term.postings[segment * n_fields()], segment, screen->merged);
         for (std::size_t i = 0; i < tildes.size(); ++i)
             screen->impacts.push_back(live(screen->merged[i], bm25::field_part(1.0, tildes[i], model_.k1)));
         screen->docs = screen->merged;

@@ -75,6 +75,11 @@ class Bm25Scorer {
     // The constant of each document of a segment: rel for BM25F and where bm25::takes_rel, else norm.
     const double* constants(std::size_t segment, std::size_t field = 0) const;
 
+    // bm25f: tf~ of each document that holds a term in a field that counts, from the term's postings in each
+    // field of a segment; the documents are left in `docs`, which is empty before.
+    std::vector<double> merge_fields(const Postings* lists, std::size_t segment,
+                                     std::vector<std::uint32_t>& docs) const;
+
     // Null when the term's lists alone would exceed the cap.
     std::shared_ptr<const TermScreens> screens(const Bm25Term& term) const;
     std::size_t screen_bytes() const { return used_bytes_.load(std::memory_order_relaxed); }
@@ -99,8 +104,6 @@ class Bm25Scorer {
     std::shared_ptr<const Bm25Term> make(TermRef ref) const;
     double mean_floor() const;
     std::shared_ptr<const TermScreen> make_screen(const Bm25Term& term, std::size_t segment) const;
-    std::vector<double> merge_fields(const Bm25Term& term, std::size_t segment,
-                                     std::vector<std::uint32_t>& docs) const;
     void make_room(std::size_t bytes) const;
 
     std::shared_ptr<const Bm25Snapshot> snapshot_;

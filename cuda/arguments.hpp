@@ -110,6 +110,7 @@ struct MergeArgs {
 struct Bm25Lists {
     const std::uint32_t* docs;
     const std::uint32_t* tfs;
+    const double* tildes;  // bm25f: in the place of tfs; else null
     const float* impacts;
 };
 
@@ -192,8 +193,8 @@ void launch_fill(double* values, std::int64_t n, double value, cudaStream_t stre
 // To float32 from float64, float16 or bfloat16 (kinds 0, 1, 2).
 void launch_widen(const void* from, int kind, std::int64_t n, float* to, cudaStream_t stream);
 
-void launch_impacts(const std::uint32_t* docs, const std::uint32_t* tfs, std::int64_t n,
-                    const double* constants, const Bm25Rule& rule, float* impacts, cudaStream_t stream);
+void launch_impacts(const Bm25Lists& lists, std::int64_t n, const double* constants, const Bm25Rule& rule,
+                    float* impacts, cudaStream_t stream);
 // Greatest impact of each term, and the least above 0 (infinity where there is none).
 void launch_impact_range(const std::int64_t* starts, const float* impacts, std::int64_t n_terms,
                          float* greatest, float* least, cudaStream_t stream);

@@ -19,13 +19,19 @@ namespace gnomon::cuda {
 
 constexpr int kBm25Threads = 512;
 
-__global__ void bm25_impacts(const uint32_t* docs, const uint32_t* tfs, int64_t n, const double* constants,
-                             Bm25Rule rule, float* impacts) {
+// BM25F is the default formula over tf~ with k1 for the document's constant, operation by operation
+// (bm25::field_part and bm25::weight).
+__device__ inline double frequency_at(const Bm25Lists& lists, int64_t i) {
+    return lists.tildes != nullptr ? lists.tildes[i] : static_cast<double>(lists.tfs[i]);
+}
+
+__global__ void bm25_impacts(Bm25Lists lists, int64_t n, const double* constants, Bm25Rule rule,
+                             float* impacts) {
     const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (i >= n) return;
-    impacts[i] =
-        __double2float_rn(bm25::impact(static_cast<bm25::Formula>(rule.formula), static_cast<double>(tfs[i]),
-                                       constants[docs[i]], rule.k1, rule.delta));
+    const double constant = constants != nullptr ? constants[lists.docs[i]] : rule.k1;
+    impacts[i] = __double2float_rn(bm25::impact(static_cast<bm25::Formula>(rule.formula),
+                                                frequency_at(lists, i), constant, rule.k1, rule.delta));
 }
 
 // One warp a term.
@@ -183,8 +189,10 @@ __global__ void __launch_bounds__(kBm25Threads) bm25_block(Bm25Block block) {
 }
 
 // Canonical scores of the candidates, a thread each: the frequency of each term by a search in its part of
-// the range, then settle() of cpp/bm25_settle.cpp.
-__global__ void __launch_bounds__(128) bm25_settle(Bm25Block block, Bm25Rule rule, const double* constants) {
+// the range, then settle() of cpp/bm25_settle.cpp. Four blocks at once: ptxas takes 128 threads alone for a
+// wish to have twelve, and spills.
+__global__ void __launch_bounds__(128, 4)
+    bm25_settle(Bm25Block block, Bm25Rule rule, const double* constants) {
     if (*block.found.overflow != 0) return;
     const int q = static_cast<int>(blockIdx.y);
     const int64_t first = static_cast<int64_t>(q) * block.found.capacity;
@@ -195,7 +203,7 @@ __global__ void __launch_bounds__(128) bm25_settle(Bm25Block block, Bm25Rule rul
          i += static_cast<int>(blockDim.x * gridDim.x)) {
         const uint32_t doc = block.found.rows[first + i] - block.base;
         const int64_t range = doc / static_cast<uint32_t>(block.range_docs);
-        const double constant = constants[doc];
+        const double constant = constants != nullptr ? constants[doc] : rule.k1;
         double score = 0.0;
         for (int o = block.queries.starts[q]; o < block.queries.starts[q + 1]; ++o) {
             const int64_t* const cut = block.cuts + block.queries.slots[o] * stride + range;
@@ -210,9 +218,8 @@ __global__ void __launch_bounds__(128) bm25_settle(Bm25Block block, Bm25Rule rul
                     high = middle;
             }
             if (low < end && block.lists.docs[low] == doc)
-                score = score + bm25::part(formula, block.queries.weights[o],
-                                           static_cast<double>(block.lists.tfs[low]), constant, rule.k1,
-                                           rule.delta);
+                score = score + bm25::part(formula, block.queries.weights[o], frequency_at(block.lists, low),
+                                           constant, rule.k1, rule.delta);
             else if (rule.in_order)
                 score = score + block.queries.absents[o];
         }

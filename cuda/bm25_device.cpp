@@ -1,109 +1,104 @@
 #include "bm25_device.hpp"
 
-#include <cmath>
 #include <limits>
 #include <unordered_map>
 
-#include "memory.hpp"
+#include "bm25_work.hpp"
 
 namespace gnomon::cuda {
 namespace {
 
 constexpr int kRangeDocs = 16384;
 constexpr std::size_t kQueriesMost = 32768;
-constexpr std::size_t kTermsMost = 64;  // of a screened query
-
-Bm25Rule rule_of(const Bm25Formula& formula) {
-    return {formula.formula, formula.k1, formula.delta, formula.in_order, formula.at_end};
-}
 
 }  // namespace
 
-struct Bm25Corpus::Segment {
-    Buffer memory;
-    const std::uint32_t* docs = nullptr;
-    const std::uint32_t* tfs = nullptr;
-    const std::int64_t* starts = nullptr;
-    const double* constants = nullptr;
-    float* impacts = nullptr;
-    std::vector<float> greatest;  // of each term, on the host
-    std::vector<float> least;
-    std::int64_t n_docs = 0;
-    std::uint32_t base = 0;
-    std::size_t number = 0;
-
-    int ranges(int docs_each) const { return static_cast<int>((n_docs + docs_each - 1) / docs_each); }
-};
-
-// Weights of the screen: of each occurrence, then of each query.
-struct Bm25Corpus::Scaled {
-    std::vector<float> weights;
-    std::vector<double> scales, absent_sums, relatives, slacks;
-};
-
-struct Bm25Corpus::Part {
-    Stream stream;
-    std::size_t n = 0;
-    int k = 0;
-    Bm25Queries queries{};
-    std::int32_t* terms = nullptr;  // of the segment at hand
-    std::int64_t* cuts = nullptr;
-    std::uint32_t* allowed = nullptr;
-    Candidates found{};
-    Best best[2]{};
-    int* not_a_number = nullptr;
-    void* scratch = nullptr;
-    std::vector<std::int32_t> distinct;  // of the batch's terms, those of this part
-    const Bm25Batch* batch = nullptr;
-};
-
+// Postings that do not fit stay where they are.
 Bm25Corpus::Bm25Corpus(int device, const std::vector<Bm25Arrays>& segments, const Bm25Formula& formula,
-                       int range_docs)
+                       int range_docs, std::size_t resident_bytes)
     : device_(device), formula_(formula), range_docs_(range_docs != 0 ? range_docs : kRangeDocs) {
     require_device(device);
     const OnDevice here(device);
-    const Stream stream;
+    const std::size_t free = free_memory();
+    std::size_t room = resident_bytes != 0 ? resident_bytes : free - free / 10;
     for (const Bm25Arrays& given : segments) {
         Segment segment;
         segment.number = segments_.size();
-        segment.n_docs = static_cast<std::int64_t>(given.constants.size());
-        segment.base = given.base;
-        const std::size_t n_terms = given.starts.size() - 1;
-        const auto share_out = [&](Arena arena) {
-            segment.docs = arena.take<std::uint32_t>(given.docs.size());
-            segment.tfs = arena.take<std::uint32_t>(given.tfs.size());
-            segment.starts = arena.take<std::int64_t>(given.starts.size());
-            segment.constants = arena.take<double>(given.constants.size());
-            segment.impacts = arena.take<float>(given.docs.size());
-            return arena.used();
-        };
-        segment.memory = Buffer(share_out(Arena()), "a BM25 segment",
-                                "search on the CPU, or shard the index over several devices");
-        share_out(Arena(segment.memory.data()));
-        stream.give(const_cast<std::uint32_t*>(segment.docs), given.docs);
-        stream.give(const_cast<std::uint32_t*>(segment.tfs), given.tfs);
-        stream.give(const_cast<std::int64_t*>(segment.starts), given.starts);
-        stream.give(const_cast<double*>(segment.constants), given.constants);
-        segment.greatest.resize(n_terms);
-        segment.least.resize(n_terms);
-        if (!given.docs.empty()) {
-            const Buffer ends(2 * n_terms * sizeof(float), "the impacts of terms", "free some of it");
-            auto* const greatest = reinterpret_cast<float*>(ends.data());
-            launch_impacts(segment.docs, segment.tfs, static_cast<std::int64_t>(given.docs.size()),
-                           segment.constants, rule_of(formula_), segment.impacts, stream);
-            launch_impact_range(segment.starts, segment.impacts, static_cast<std::int64_t>(n_terms), greatest,
-                                greatest + n_terms, stream);
-            check_launches();
-            stream.fetch(std::span(segment.greatest), greatest);
-            stream.fetch(std::span(segment.least), greatest + n_terms);
-        }
+        segment.host = given;
+        upload(segment, room);
+        find_impact_range(segment);
         segments_.push_back(std::move(segment));
     }
+}
+
+void Bm25Corpus::upload(Segment& segment, std::size_t& room) const {
+    const Bm25Arrays& host = segment.host;
+    const auto place = [&](char* memory) {
+        return Lists::at(memory, host.docs.size(), host.starts.size() - 1, host.n_docs, has_fields(formula_));
+    };
+    const std::size_t bytes = place(nullptr).bytes;
+    if (bytes > room) return;
+    try {
+        segment.memory = Buffer(bytes, "a BM25 segment", "it is streamed instead");
+    } catch (const DeviceError&) {
+        return;  // what was free before is not free any more
+    }
+    room -= bytes;
+    segment.resident = true;
+    segment.lists = place(segment.memory.data());
+    const Lists& lists = segment.lists;
+    const Stream stream;
+    stream.give(lists.docs, host.docs);
+    stream.give(lists.tfs, host.tfs);
+    stream.give(lists.tildes, host.tildes);
+    stream.give(lists.starts, host.starts);
+    stream.give(lists.constants, host.constants);
+    if (lists.postings == 0) return;
+    launch_impacts(lists.view(), lists.postings, lists.constants, rule_of(formula_), lists.impacts, stream);
+    check_launches();
+    stream.wait();
+}
+
+// Of each term; on the host where the postings are there alone: the device makes the same numbers.
+void Bm25Corpus::find_impact_range(Segment& segment) const {
+    const Bm25Arrays& host = segment.host;
+    const std::size_t n_terms = host.starts.size() - 1;
+    segment.greatest.assign(n_terms, 0.0F);
+    segment.least.assign(n_terms, std::numeric_limits<float>::infinity());
+    if (host.docs.empty()) return;
+    if (segment.resident) {
+        const Buffer ends(2 * n_terms * sizeof(float), "the impacts of terms", "free some of it");
+        auto* const greatest = reinterpret_cast<float*>(ends.data());
+        const Stream stream;
+        launch_impact_range(segment.lists.starts, segment.lists.impacts, static_cast<std::int64_t>(n_terms),
+                            greatest, greatest + n_terms, stream);
+        check_launches();
+        stream.fetch(std::span(segment.greatest), greatest);
+        stream.fetch(std::span(segment.least), greatest + n_terms);
+        return;
+    }
+    const bool fields = has_fields(formula_);
+    for (std::size_t term = 0; term < n_terms; ++term)
+        for (auto i = static_cast<std::size_t>(host.starts[term]);
+             i < static_cast<std::size_t>(host.starts[term + 1]); ++i) {
+            const auto impact = static_cast<float>(bm25::impact(
+                static_cast<bm25::Formula>(formula_.formula),
+                fields ? host.tildes[i] : static_cast<double>(host.tfs[i]),
+                fields ? formula_.k1 : host.constants[host.docs[i]], formula_.k1, formula_.delta));
+            float& greatest = segment.greatest[term];
+            if (!(impact <= greatest)) greatest = impact;  // NaN stays
+            if (impact > 0.0F) segment.least[term] = std::min(segment.least[term], impact);
+        }
 }
 
 Bm25Corpus::~Bm25Corpus() = default;
 
 std::size_t Bm25Corpus::n_segments() const { return segments_.size(); }
+
+bool Bm25Corpus::resident() const {
+    return std::all_of(segments_.begin(), segments_.end(),
+                       [](const Segment& segment) { return segment.resident; });
+}
 
 std::size_t Bm25Corpus::bytes() const {
     std::size_t sum = 0;
@@ -111,81 +106,34 @@ std::size_t Bm25Corpus::bytes() const {
     return sum;
 }
 
-// As Screened of cpp/bm25_prepare.cpp, but for occurrences in the place of terms: the device adds those.
-Bm25Corpus::Scaled Bm25Corpus::scaled(const Bm25Batch& batch) const {
-    const std::size_t n = batch.starts.size() - 1;
-    Scaled out;
-    out.weights.assign(batch.slots.size(), 0.0F);
-    out.scales.assign(n, 0.0);
-    out.absent_sums.assign(n, 0.0);
-    out.relatives.assign(n, 0.0);
-    out.slacks.assign(n, 0.0);
-    for (std::size_t q = 0; q < n; ++q) {
-        const auto first = static_cast<std::size_t>(batch.starts[q]);
-        const auto last = static_cast<std::size_t>(batch.starts[q + 1]);
-        double scale = 0.0;
-        double absent = 0.0;
-        bool ok = last > first && last - first <= kTermsMost;
-        std::vector<float> least(last - first, std::numeric_limits<float>::infinity());
-        for (std::size_t o = first; o < last; ++o) {
-            float greatest = 0.0F;
-            for (const Segment& segment : segments_) {
-                const std::int32_t term =
-                    batch.terms[segment.number][static_cast<std::size_t>(batch.slots[o])];
-                if (term < 0) continue;
-                const float most = segment.greatest[static_cast<std::size_t>(term)];
-                if (!(most <= greatest)) greatest = most;  // NaN stays
-                least[o - first] = std::min(least[o - first], segment.least[static_cast<std::size_t>(term)]);
-            }
-            ok = ok && batch.weights[o] > 0.0 && std::isfinite(greatest);
-            scale += batch.weights[o] * static_cast<double>(greatest);
-            absent += std::fabs(batch.absents[o]);
-            out.absent_sums[q] += batch.absents[o];
-        }
-        ok = ok && scale > 0.0 && std::isfinite(scale);
-        const auto terms = static_cast<double>(last - first);
-        const double slack = (terms + 8.0) * 0x1p-50 * (1.0 + absent / scale);
-        ok = ok && std::isfinite(slack);
-        for (std::size_t o = first; ok && o < last; ++o)
-            ok = static_cast<double>(static_cast<float>(batch.weights[o] / scale)) *
-                     static_cast<double>(least[o - first]) >=
-                 1e-30;
-        if (!ok) continue;
-        for (std::size_t o = first; o < last; ++o)
-            out.weights[o] = static_cast<float>(batch.weights[o] / scale);
-        out.scales[q] = scale;
-        out.relatives[q] = (terms + 6.0) * 0x1p-23;
-        out.slacks[q] = slack;
-    }
-    return out;
-}
-
-// Of n queries that lie together: those with the most occurrences.
+// Of n queries that lie together, wherever: those with the most occurrences.
 std::size_t Bm25Corpus::part_bytes(const Bm25Batch& batch, std::size_t n, int k, std::size_t capacity) const {
     std::size_t occurrences = 0;
     const std::size_t all = batch.starts.size() - 1;
-    for (std::size_t first = 0; first < all; first += n)
+    for (std::size_t first = 0; first < all; ++first)
         occurrences = std::max(occurrences, static_cast<std::size_t>(batch.starts[std::min(first + n, all)] -
                                                                      batch.starts[first]));
     int ranges = 0;
     std::size_t docs = 0;
     for (const Segment& segment : segments_) {
         ranges = std::max(ranges, segment.ranges(range_docs_));
-        docs = std::max(docs, static_cast<std::size_t>(segment.n_docs));
+        docs = std::max(docs, static_cast<std::size_t>(segment.host.n_docs));
     }
     std::size_t room = 2;
     while (room < static_cast<std::size_t>(k)) room *= 2;
     const std::size_t hits = n * static_cast<std::size_t>(k);
     const std::size_t sort = room <= kSortShared ? 0 : n * room * 12;
-    return n * (7 * 8 + 4 * 4) + occurrences * (8 * 3 + 4 * 4 + 8 * (static_cast<std::size_t>(ranges) + 1)) +
-           docs / 8 + n * capacity * 12 + 2 * hits * 12 + sort + 256 * 32;
+    const std::size_t sum = n * (7 * 8 + 4 * 4) +
+                            occurrences * (8 * 3 + 4 * 4 + 8 * (static_cast<std::size_t>(ranges) + 1)) +
+                            docs / 8 + n * capacity * 12 + 2 * hits * 12 + sort + 256 * 32;
+    return sum / 256 * 256;
 }
 
 Found Bm25Corpus::search(const Bm25Batch& batch, const Bm25Options& options, Did& did) const {
     const OnDevice here(device_);
     const std::size_t n = batch.starts.size() - 1;
     std::size_t slots = 0;
-    for (const Segment& segment : segments_) slots += static_cast<std::size_t>(segment.n_docs);
+    for (const Segment& segment : segments_) slots += static_cast<std::size_t>(segment.host.n_docs);
     Found found;
     found.k = std::min(options.k, slots);
     found.counts.assign(n, 0);
@@ -196,32 +144,42 @@ Found Bm25Corpus::search(const Bm25Batch& batch, const Bm25Options& options, Did
     const auto range = static_cast<std::size_t>(range_docs_);
     std::size_t capacity = options.capacity != 0 ? options.capacity : 4 * found.k + 2048;
     capacity = std::min(capacity, range);
+    const std::size_t most = options.workspace_bytes;
     std::size_t m = std::min(n, kQueriesMost);
-    while (m > 1 && part_bytes(batch, m, k, capacity) > options.workspace_bytes) m = (m + 1) / 2;
+    std::size_t room = streamed_bytes(batch, m);  // of a segment on its way
+    const auto fits = [&](std::size_t queries, std::size_t candidates) {
+        return part_bytes(batch, queries, k, candidates) + 2 * room <= most;
+    };
+    while (m > 1 && !(fits(m, capacity) && fits(1, range))) {
+        m = (m + 1) / 2;
+        room = streamed_bytes(batch, m);
+    }
     std::size_t roomy = m;  // queries at once that may have a whole range of candidates each
-    while (roomy > 1 && part_bytes(batch, roomy, k, range) > options.workspace_bytes) roomy = (roomy + 1) / 2;
-    const std::size_t bytes = std::max(part_bytes(batch, m, k, capacity), part_bytes(batch, roomy, k, range));
-    if (bytes > options.workspace_bytes)
-        throw DeviceError("CUDA: max_workspace_bytes is " + std::to_string(options.workspace_bytes) +
+    while (roomy > 1 && !fits(roomy, range)) roomy = (roomy + 1) / 2;
+    const std::size_t own = std::max(part_bytes(batch, m, k, capacity), part_bytes(batch, roomy, k, range));
+    const std::size_t bytes = own + 2 * room;
+    if (bytes > most)
+        throw DeviceError("CUDA: max_workspace_bytes is " + std::to_string(most) +
                           ", but one query with k = " + std::to_string(k) + " needs " +
                           std::to_string(bytes) + "; raise it, or ask for fewer hits");
     const Buffer memory(bytes, "the workspace of a search",
                         "pass a smaller max_workspace_bytes, or free some of it");
     did.workspace_bytes = bytes;
     const Scaled weights = scaled(batch);
+    const Room rooms{memory.data(), own, memory.data() + own, room};
     for (std::size_t first = 0; first < n; first += m) {
         const std::size_t here_n = std::min(m, n - first);
-        if (search_part(batch, weights, first, here_n, k, capacity, memory.data(), found, did)) continue;
+        if (search_part(batch, weights, first, here_n, k, capacity, rooms, found, did)) continue;
         ++did.repeated;
         for (std::size_t at = first; at < first + here_n; at += roomy)
-            search_part(batch, weights, at, std::min(roomy, first + here_n - at), k, range, memory.data(),
-                        found, did);
+            search_part(batch, weights, at, std::min(roomy, first + here_n - at), k, range, rooms, found,
+                        did);
     }
     return found;
 }
 
 bool Bm25Corpus::search_part(const Bm25Batch& batch, const Scaled& scaled, std::size_t first, std::size_t n,
-                             int k, std::size_t capacity, char* memory, Found& found, Did& did) const {
+                             int k, std::size_t capacity, const Room& room, Found& found, Did& did) const {
     Part part;
     part.n = n;
     part.k = k;
@@ -238,7 +196,7 @@ bool Bm25Corpus::search_part(const Bm25Batch& batch, const Scaled& scaled, std::
         if (added) part.distinct.push_back(batch.slots[o]);
         slots.push_back(place->second);
     }
-    Arena arena(memory);
+    Arena arena(room.own);
     const auto put = [&](auto values) {
         using T = std::remove_const_t<typename decltype(values)::element_type>;
         T* const to = arena.take<T>(values.size());
@@ -262,7 +220,7 @@ bool Bm25Corpus::search_part(const Bm25Batch& batch, const Scaled& scaled, std::
     std::size_t words = 0;
     for (const Segment& segment : segments_) {
         ranges = std::max(ranges, segment.ranges(range_docs_));
-        words = std::max(words, static_cast<std::size_t>(segment.n_docs + 63) / 64);
+        words = std::max(words, static_cast<std::size_t>(segment.host.n_docs + 63) / 64);
     }
     part.terms = arena.take<std::int32_t>(part.distinct.size());
     part.cuts = arena.take<std::int64_t>(part.distinct.size() * (static_cast<std::size_t>(ranges) + 1));
@@ -280,15 +238,16 @@ bool Bm25Corpus::search_part(const Bm25Batch& batch, const Scaled& scaled, std::
         one.counts = arena.take<int>(n);
         one.taus = arena.take<double>(n);
     }
-    std::size_t room = 2;
-    while (room < static_cast<std::size_t>(k)) room *= 2;
-    part.scratch = arena.take<char>(room <= kSortShared ? 0 : n * room * 12);
+    std::size_t width = 2;
+    while (width < static_cast<std::size_t>(k)) width *= 2;
+    part.scratch = arena.take<char>(width <= kSortShared ? 0 : n * width * 12);
+    if (arena.used() > room.own_bytes) throw DeviceError("CUDA: a search's plan is too small");  // never
     launch_fill(part.best[0].taus, static_cast<std::int64_t>(n), -std::numeric_limits<double>::infinity(),
                 part.stream);
     part.stream.clear(part.best[0].counts, n * sizeof(int));
     part.stream.clear(part.found.counts, (n + 2) * sizeof(int));
-    for (const Segment& segment : segments_)
-        if (segment.n_docs > 0 && !part.distinct.empty() && !search_segment(segment, part, did)) return false;
+    if (!part.distinct.empty() && !search_segments(part, room.streamed, room.streamed_bytes, did))
+        return false;
     launch_sort(part.best[0], static_cast<int>(n), k, part.scratch, part.stream);
     check_launches();
     part.stream.copy(found.counts.data() + first, part.best[0].counts, n * sizeof(int));
@@ -298,27 +257,26 @@ bool Bm25Corpus::search_part(const Bm25Batch& batch, const Scaled& scaled, std::
     return true;
 }
 
-bool Bm25Corpus::search_segment(const Segment& segment, Part& part, Did& did) const {
-    const std::span<const std::int32_t> numbers = part.batch->terms[segment.number];
-    std::vector<std::int32_t> terms;
-    for (const std::int32_t slot : part.distinct) terms.push_back(numbers[static_cast<std::size_t>(slot)]);
-    part.stream.give(part.terms, std::span<const std::int32_t>(terms));
+bool Bm25Corpus::search_lists(const Segment& segment, const Lists& lists, std::span<const std::int32_t> terms,
+                              Part& part, Did& did) const {
+    part.stream.give(part.terms, terms);
+    const std::int64_t n_docs = segment.host.n_docs;
     const std::uint64_t* const allowed = part.batch->allowed[segment.number];
     if (allowed != nullptr)
-        part.stream.copy(part.allowed, allowed, static_cast<std::size_t>(segment.n_docs + 63) / 64 * 8);
+        part.stream.copy(part.allowed, allowed, static_cast<std::size_t>(n_docs + 63) / 64 * 8);
     const int n_ranges = segment.ranges(range_docs_);
-    launch_cuts(segment.docs, segment.starts, part.terms, static_cast<int>(terms.size()), n_ranges,
-                range_docs_, part.cuts, part.stream);
-    Bm25Block block{{segment.docs, segment.tfs, segment.impacts},
+    launch_cuts(lists.docs, lists.starts, part.terms, static_cast<int>(terms.size()), n_ranges, range_docs_,
+                part.cuts, part.stream);
+    Bm25Block block{lists.view(),
                     part.queries,
                     part.cuts,
                     allowed != nullptr ? part.allowed : nullptr,
-                    segment.base,
+                    segment.host.base,
                     n_ranges,
                     0,
                     1,
                     range_docs_,
-                    segment.n_docs,
+                    n_docs,
                     static_cast<int>(part.n),
                     part.k,
                     part.best[0],
@@ -332,7 +290,7 @@ bool Bm25Corpus::search_segment(const Segment& segment, Part& part, Did& did) co
         block.best = part.best[0];
         part.stream.clear(part.found.counts, (part.n + 1) * sizeof(int));
         launch_bm25(block, part.stream);
-        launch_bm25_settle(block, rule_of(formula_), segment.constants, part.stream);
+        launch_bm25_settle(block, rule_of(formula_), lists.constants, part.stream);
         launch_merge({block.n_queries, part.k, -std::numeric_limits<double>::infinity(), part.found,
                       part.best[0], part.best[1], part.not_a_number},
                      {}, nullptr, part.stream);

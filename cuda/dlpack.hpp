@@ -1,5 +1,6 @@
-// The memory layout of DLPack's managed tensors (dmlc.github.io/dlpack, version 0.8 and before), as far as it
-// is exchanged here: what other libraries hand over without a copy.
+// The memory layout of DLPack's managed tensors (dmlc.github.io/dlpack), as far as it is exchanged here: what
+// other libraries hand over without a copy. Capsules with a version are as of 1.0; arrays that must not be
+// written to come in these alone.
 #pragma once
 #include <cstdint>
 
@@ -32,6 +33,15 @@ struct Managed {
     Tensor tensor;
     void* context;
     void (*deleter)(Managed* self);
+};
+
+constexpr std::uint32_t kMajor = 1;
+struct Versioned {
+    std::uint32_t major, minor;
+    void* context;
+    void (*deleter)(Versioned* self);
+    std::uint64_t flags;
+    Tensor tensor;
 };
 
 }  // namespace gnomon::dlpack

@@ -1,5 +1,5 @@
 // All kernels and their launches: the only file that nvcc compiles. Drivers are plain C++ (dense.cpp,
-// bm25.cpp, mmr.cpp), which spares nvcc a pass over their headers for each architecture.
+// bm25_device.cpp, mmr_device.cpp), which spares nvcc a pass over their headers for each architecture.
 #include "bm25.cuh"
 #include "dense_code.cuh"
 #include "dense_screen.cuh"
@@ -131,10 +131,9 @@ void launch_widen(const void* from, int kind, int64_t n, float* to, cudaStream_t
                       static_cast<const uint16_t*>(from), n, to);
 }
 
-void launch_impacts(const uint32_t* docs, const uint32_t* tfs, int64_t n, const double* constants,
-                    const Bm25Rule& rule, float* impacts, cudaStream_t stream) {
-    GNOMON_LAUNCH(bm25_impacts, blocks_for(n), dim3(kThreads), 0, stream, docs, tfs, n, constants, rule,
-                  impacts);
+void launch_impacts(const Bm25Lists& lists, int64_t n, const double* constants, const Bm25Rule& rule,
+                    float* impacts, cudaStream_t stream) {
+    GNOMON_LAUNCH(bm25_impacts, blocks_for(n), dim3(kThreads), 0, stream, lists, n, constants, rule, impacts);
 }
 
 void launch_impact_range(const int64_t* starts, const float* impacts, int64_t n_terms, float* greatest,

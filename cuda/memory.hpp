@@ -99,7 +99,13 @@ class Arena {
 class Pinned {
   public:
     explicit Pinned(std::size_t bytes) {
-        check(cudaMallocHost(&data_, std::max<std::size_t>(bytes, 1)), "allocating pinned host memory");
+        const cudaError_t error = cudaMallocHost(&data_, std::max<std::size_t>(bytes, 1));
+        if (error == cudaErrorMemoryAllocation) {
+            cudaGetLastError();
+            throw DeviceError("CUDA: out of memory: streaming needs " + std::to_string(bytes) +
+                              " bytes of pinned host memory twice; pass a smaller max_workspace_bytes");
+        }
+        check(error, "allocating pinned host memory");
     }
     ~Pinned() { cudaFreeHost(data_); }
     Pinned(const Pinned&) = delete;

@@ -20,6 +20,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).resolve().parents[1]
 CUDA = ROOT / "cuda"
@@ -111,8 +112,9 @@ class Emulator:
         self._library = ctypes.CDLL(str(path))
         self._library.emulator_memory.argtypes = [ctypes.c_size_t]
         self._library.emulator_skip.argtypes = [ctypes.c_char_p, ctypes.c_uint]
-        for name in ("emulator_skipped", "emulator_used", "emulator_used_most"):
-            getattr(self._library, name).restype = ctypes.c_size_t
+        self._library.emulator_refuse.argtypes = [ctypes.c_size_t]
+        for name in ("skipped", "used", "used_most", "to_refuse", "held"):
+            getattr(self._library, f"emulator_{name}").restype = ctypes.c_size_t
 
     def schedule(self, number: int) -> None:
         """0 forward, 1 backward, else a seed: the order of blocks, warps, lanes and streams."""
@@ -129,12 +131,30 @@ class Emulator:
         """Bytes of device memory."""
         self._library.emulator_memory(size)
 
+    def refuse(self, call: int) -> None:
+        """Lets a call fail that allocates or makes something: the first, second ... from now."""
+        self._library.emulator_refuse(call)
+
+    def has_refused(self) -> bool:
+        return int(self._library.emulator_to_refuse()) == 0
+
+    def held(self) -> int:
+        """How many things are there: memory of the device, pinned memory, streams, events."""
+        return int(self._library.emulator_held())
+
     def used(self) -> int:
         return int(self._library.emulator_used())
 
     def used_most(self) -> int:
         """The greatest use since memory() was called."""
         return int(self._library.emulator_used_most())
+
+
+def examples(number: int) -> settings:
+    """For properties that cost more than most: so many examples in CI, else the profile's."""
+    most = number if os.environ.get("GNOMON_HYPOTHESIS", "ci") == "ci" else settings().max_examples
+    fixture = HealthCheck.function_scoped_fixture  # the device is as it was before each example
+    return settings(suppress_health_check=[fixture], max_examples=most)
 
 
 def load() -> Emulator:
@@ -157,10 +177,10 @@ def emulator() -> Emulator:
 @pytest.fixture
 def device(emulator: Emulator) -> Any:
     """The emulated device as it is at first, and again after the test."""
-    emulator.schedule(0)
-    emulator.skip()
-    emulator.memory(1 << 40)
-    yield emulator
-    emulator.schedule(0)
-    emulator.skip()
-    emulator.memory(1 << 40)
+    for step in range(2):
+        emulator.schedule(0)
+        emulator.skip()
+        emulator.memory(1 << 40)
+        emulator.refuse(0)
+        if step == 0:
+            yield emulator

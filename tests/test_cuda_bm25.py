@@ -8,14 +8,14 @@ import gnomon
 import numpy as np
 import pytest
 import strategies
-from emulated import Emulator
+from emulated import Emulator, examples
 from gnomon import _core
 from gnomon.bm25_formula import formulas
 from gnomon.bm25_query import Phrase
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-FIXTURE = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+FIXTURE = examples(60)
 FORMULAS = [name for name in formulas() if name != "bm25f"]
 
 
@@ -56,9 +56,13 @@ def texts(n: int, words: int, seed: int) -> list[list[int]]:
     return [rng.choice(words, size=size, p=weights).tolist() for size in rng.integers(0, 30, n)]
 
 
-def corpus_of(device: Emulator, scorer: Any, range_docs: int) -> Any:
+def corpus_of(device: Emulator, scorer: Any, range_docs: int, resident_bytes: int = 0) -> Any:
     return device.module.Bm25Corpus(
-        _core.bm25_device_segments(scorer), _core.bm25_device_formula(scorer), 0, range_docs
+        _core.bm25_device_segments(scorer),
+        _core.bm25_device_formula(scorer),
+        0,
+        range_docs,
+        resident_bytes,
     )
 
 
@@ -150,8 +154,62 @@ def test_memory_stays_within_the_bound(device: Emulator) -> None:
     with pytest.raises(gnomon.DeviceError, match=r"one query with k = 10 needs \d+"):
         search(corpus, scorer, queries, 10, workspace_bytes=5000)
     device.memory(device.used() + 1000)
-    with pytest.raises(gnomon.DeviceError, match="out of memory: a BM25 segment needs"):
-        corpus_of(device, scorer, 1024)
+    assert not corpus_of(device, scorer, 1024).resident
+
+
+@pytest.mark.parametrize("fields", [None, ["a", "b"]])
+def test_streamed_segments(device: Emulator, fields: list[str] | None) -> None:
+    """Segments that do not fit: two buffers take turns, in whatever order streams run."""
+    index = gnomon.BM25Index.build([], fields=fields)
+    for seed in range(4):
+        part: list[Any] = [[f"w{i}" for i in text] for text in texts(300 + 90 * seed, 30, seed)]
+        if fields:
+            part = [{"a": text[::2], "b": text[1::2]} for text in part]
+        index.add(part)
+    index.delete(list(range(0, 900, 7)))
+    scorer = index._view.searcher.scorer()
+    plain = corpus_of(device, scorer, 128)
+    assert plain.resident
+    queries: list[Any] = [
+        ["w0"],
+        ["w3", "w1", "w1"],
+        ["w29", "w9"],
+        ["none"],
+        [],
+        ["w2", "w5", "w7"],
+    ]
+    wanted = scorer.search_many(queries, 9)
+    segments = len(_core.bm25_device_live(scorer))
+    for resident_bytes in (1, plain.bytes // 2):
+        corpus = corpus_of(device, scorer, 128, resident_bytes)
+        assert not corpus.resident
+        assert corpus.bytes <= resident_bytes
+        for schedule in range(6):
+            device.schedule(schedule)
+            for bound in (100_000, 4_000_000):
+                device.memory(1 << 40)
+                before = device.used()
+                *found, did = search(corpus, scorer, queries, 9, workspace_bytes=bound)
+                for got, expected in zip(found, wanted, strict=True):
+                    assert got.tobytes() == expected.tobytes()
+                assert device.used_most() - before == did["workspace_bytes"] <= bound
+                assert did["chunks"] >= (segments if resident_bytes == 1 else 1)
+    with pytest.raises(gnomon.DeviceError, match=r"one query with k = 9 needs \d+"):
+        search(corpus_of(device, scorer, 128, 1), scorer, queries, 9, workspace_bytes=9000)
+
+
+def test_queries_of_many_lengths_in_parts(device: Emulator) -> None:
+    """A part's memory is enough wherever it begins."""
+    rng = np.random.default_rng(0)
+    scorer = gnomon.BM25Index.build(texts(400, 30, 3))._view.searcher.scorer()
+    corpus = corpus_of(device, scorer, 64)
+    queries = [rng.integers(0, 30, 1 if i % 5 else 60).tolist() for i in range(30)]
+    wanted = scorer.search_many(queries, 3)
+    for bound in range(36_000, 90_000, 9_000):
+        *found, did = search(corpus, scorer, queries, 3, capacity=4, workspace_bytes=bound)
+        for got, expected in zip(found, wanted, strict=True):
+            assert got.tobytes() == expected.tobytes()
+        assert did["repeated"] > 0
 
 
 def test_a_mapped_index(device: Emulator, tmp_path: Any) -> None:
@@ -161,10 +219,51 @@ def test_a_mapped_index(device: Emulator, tmp_path: Any) -> None:
     same(index.search_many([[1, 2]], 5, device="emulated"), built.search_many([[1, 2]], 5))
 
 
+@pytest.mark.parametrize("range_docs", [0, 64])
+def test_fields(device: Emulator, range_docs: int, tmp_path: Any) -> None:
+    """BM25F: one list a term over all fields; other weights, a field left out, edits, filters."""
+    rng = np.random.default_rng(range_docs)
+    words = [f"w{i}" for i in range(30)]
+
+    def documents(n: int) -> list[dict[str, list[str]]]:
+        sizes = rng.integers(0, 9, (n, 2)).tolist()
+        return [{"title": rng.choice(words, a).tolist(), "body": rng.choice(words, b).tolist()}
+                for a, b in sizes]  # fmt: skip
+
+    weights = {"title": 3.0, "body": 1.0}
+    index = gnomon.BM25Index.build(
+        documents(300), fields=weights, ids=[f"d{i}" for i in range(300)]
+    )
+    index.add(documents(40), ids=[f"e{i}" for i in range(40)])
+    index.delete([f"d{i}" for i in range(0, 90, 4)])
+    queries: list[Any] = [["w0", "w1"], ["w5"], {"w3": 0.5, "w4": 2.0}, ["none"], ["w2", "w2"], []]
+    for options in (
+        {},
+        {"filter": ["d1", "d2", "e3", "e4", "d200"]},
+        {"field_weights": {"title": 0.0}},
+        {"field_weights": {"body": 1e-100}, "k1": 0.3},
+        {"repeats": "once"},
+    ):
+        for k in (1, 7, 1000):
+            same(
+                index.search_many(queries, k, device="emulated", **options),
+                index.search_many(queries, k, **options),
+            )
+    index.save(tmp_path / "index")
+    loaded = gnomon.BM25Index.load(tmp_path / "index")
+    assert loaded.search(["w1"], 9, device="emulated").ids == index.search(["w1"], 9).ids
+    scorer = index._view.searcher.scorer()
+    corpus = corpus_of(device, scorer, range_docs)
+    wanted = scorer.search_many([["w0", "w1", "w2"]], 5)
+    for schedule in (0, 1, 3):
+        device.schedule(schedule)
+        *found, _ = search(corpus, scorer, [["w0", "w1", "w2"]], 5)
+        for got, expected in zip(found, wanted, strict=True):
+            assert got.tobytes() == expected.tobytes()
+
+
 def test_what_stays_on_the_cpu_says_so(device: Emulator) -> None:
-    fields = gnomon.BM25Index.build([{"a": "x y", "b": "y"}], fields=["a", "b"])
-    with pytest.raises(ValueError, match="runs on the CPU only"):
-        fields.search("x", device="emulated")
     index = gnomon.BM25Index.build(["red fox"], positions=True)
-    with pytest.raises(ValueError, match="query objects"):
-        index.search(Phrase("red fox"), device="emulated")
+    for search in (index.search, lambda query, **how: index.search_many([query], **how)):
+        with pytest.raises(ValueError, match="device: query objects"):
+            search(Phrase("red fox"), device="emulated")

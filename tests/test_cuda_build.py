@@ -7,10 +7,13 @@ import json
 import os
 import re
 import shutil
+import struct
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
+import cuda_mutants as mutants
 import emulated
 import gnomon
 import numpy as np
@@ -121,72 +124,185 @@ int main() {
 
 # --- machine code ---------------------------------------------------------------------------------
 
+ARCHITECTURES = ("80", "90a", "100", "120")
 CANONICAL = """
 #include "bm25.cuh"
 #include "dense_settle.cuh"
 #include "mmr.cuh"
 """
+SETTLING = ("bm25_settle", "dense_settle", "mmr_greedy", "mmr_cosines", "dense_squares")
+DIVISION = """
+namespace gnomon::cuda {
+__global__ void divided_once(double* x) { x[0] = x[1] / x[2]; }
+__global__ void divided_twice(double* x) { x[0] = x[1] / x[2] / x[3]; }
+__global__ void rooted_once(double* x) { x[0] = __dsqrt_rn(x[1]); }
+__global__ void rooted_twice(double* x) { x[0] = __dsqrt_rn(x[1]) * __dsqrt_rn(x[2]); }
+}
+"""
+PROBES = ("divided_once", "divided_twice", "rooted_once", "rooted_twice")
+SCREEN90 = """
+#include "dense_screen90.cuh"
+namespace gnomon::cuda {
+void all(const ScreenArgs& args, cudaStream_t stream) {
+    start_screen90<int, 1, 4>(args, stream);
+    start_screen90<int, 2, 4>(args, stream);
+    start_screen90<float, 1, 4>(args, stream);
+}
+}
+"""
 
 
-def fusable(folder: Path, *flags: str) -> list[str]:
-    """Fused multiply-adds in the PTX of the kernels that settle scores, and what may become one.
+class Code(NamedTuple):
+    """What nvcc made of a kernel: operations of the PTX, and instructions of the machine code."""
 
-    An operation without ``.rn`` is the assembler's to fuse.
-    """
-    source = folder / "canonical.cu"
-    source.write_text(CANONICAL, "utf-8")
-    target = folder / "canonical.ptx"
-    command = [nvcc(), "-std=c++20", "-O3", "-arch=compute_90", *flags, f"-I{emulated.CUDA}"]
-    subprocess.run([*command, "-ptx", str(source), "-o", str(target)], check=True)
-    text = target.read_text("utf-8")
-    for name in ("bm25_settle", "dense_settle", "mmr_greedy", "mmr_cosines"):
-        assert name in text
-    return re.findall(r"\bfma\.rn\.f(?:32|64)|\b(?:mul|add|sub)\.f(?:32|64)", text)
+    unrounded: int  # operations that a compiler has fused, or may still fuse
+    divisions: int
+    roots: int
+    fused64: int
+    fused32: int
 
 
-def test_canonical_code_is_never_fused(tmp_path: Path) -> None:
-    assert fusable(tmp_path, "-fmad=false") == []
-    assert fusable(tmp_path, "-fmad=true") != [], "the check sees what a compiler does by itself"
+def opcodes(cubin: bytes) -> dict[str, list[int]]:
+    """By section with a kernel's code: the low nine bits of its instructions, of 16 bytes each."""
+    (headers,) = struct.unpack_from("<Q", cubin, 40)
+    size, count, names_at = struct.unpack_from("<HHH", cubin, 58)
+    sections = [
+        struct.unpack_from("<IIQQQQ", cubin, headers + place * size) for place in range(count)
+    ]
+    found = {}
+    for name_at, _, _, _, offset, length in sections:
+        start = sections[names_at][4] + name_at
+        name = cubin[start : cubin.index(b"\0", start)].decode()
+        if name.startswith(".text."):
+            words = struct.iter_unpack("<H14x", cubin[offset : offset + length])
+            found[name] = [word & 0x1FF for (word,) in words]
+    return found
 
 
-def test_kernels_keep_their_registers(tmp_path: Path) -> None:
-    """Hopper's, with both families of products; a build with GNOMON_WERROR asks this of all."""
-    command = [nvcc(), "-std=c++20", "-O3", "-fmad=false", "-Xptxas=-v", "-cubin"]
-    command += ["-gencode", "arch=compute_90a,code=sm_90a", str(emulated.CUDA / "kernels.cu")]
-    done = subprocess.run(
-        [*command, "-o", str(tmp_path / "kernels.cubin")],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    spills = re.findall(r"(\d+) bytes spill stores, (\d+) bytes spill loads", done.stderr)
-    assert len(spills) >= 20
+def machine_code(folder: Path, source: str, arch: str, *flags: str) -> tuple[dict[str, Code], str]:
+    """The kernels of a source for an architecture, and what the assembler said of them."""
+    (folder / "some.cu").write_text(source, "utf-8")
+    command = [nvcc(), "-std=c++17", "-O3", *flags, f"-I{emulated.CUDA}", "-Xptxas=-v", "--keep"]
+    command += ["-cubin", "-gencode", f"arch=compute_{arch},code=sm_{arch}", "some.cu"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    text = (folder / "some.ptx").read_text("utf-8")
+    found = {}
+    for section, codes in opcodes((folder / "some.cubin").read_bytes()).items():
+        name = section.removeprefix(".text.")
+        body = text[text.index(f".entry {name}(") :]
+        body = body[: body.index("\n}")]
+        found[name] = Code(
+            len(re.findall(r"\bfma\.|\b(?:mul|add|sub)\.f(?:32|64)", body)),
+            body.count("div.rn.f64"),
+            body.count("sqrt.rn.f64"),
+            codes.count(0x2B),  # DFMA
+            codes.count(0x23),  # FFMA
+        )
+    return found, done.stderr
+
+
+def named(kernels: dict[str, Code], name: str) -> Code:
+    (code,) = (code for full, code in kernels.items() if re.search(rf"\d{name}E", full))
+    return code
+
+
+def assert_no_spills(said: str, kernels: int) -> None:
+    spills = re.findall(r"(\d+) bytes spill stores, (\d+) bytes spill loads", said)
+    assert len(spills) >= kernels
     assert set(spills) == {("0", "0")}
-    assert "wgmma" not in done.stderr, "ptxas warns of products that it runs one by one"
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_canonical_code_is_never_fused(tmp_path: Path, arch: str) -> None:
+    """Not by nvcc, nor by the assembler behind it.
+
+    Every fused multiply-add of the machine code belongs to a division or a root, whose numbers of
+    them are known from code that has nothing else.
+    """
+    kernels, said = machine_code(tmp_path, CANONICAL + DIVISION, arch, "-fmad=false")
+    assert_no_spills(said, len(kernels))
+    assert sum(code.unrounded for code in kernels.values()) == 0
+    once, twice, root, roots = (named(kernels, name).fused64 for name in PROBES)
+    for name in SETTLING:
+        code = named(kernels, name)
+        wanted = code.divisions * (twice - once) + code.roots * (roots - root)
+        wanted += 2 * once - twice if code.divisions else 0  # the way for extreme operands, once
+        wanted += 2 * root - roots if code.roots else 0
+        assert code.fused64 == wanted, name
+        assert code.fused32 == code.divisions, name  # of its test for extreme operands
+    assert named(kernels, "dense_settle").divisions == 1
+    assert named(kernels, "dense_squares").fused64 == 0
+
+
+def test_the_check_of_fused_code_sees_it(tmp_path: Path) -> None:
+    kernels, _ = machine_code(tmp_path, CANONICAL, "80", "-fmad=true")
+    assert named(kernels, "bm25_settle").unrounded > 0
+    assert named(kernels, "topk_merge").fused64 == 2  # of its limit; without the flag it has none
+
+
+def test_warpgroup_products_overlap(tmp_path: Path) -> None:
+    """And keep their registers; ptxas warns of products that it runs one by one."""
+    kernels, said = machine_code(tmp_path, SCREEN90, "90a", "-fmad=false")
+    assert len(kernels) == 3
+    assert_no_spills(said, 3)
+    assert "wgmma" not in said
+
+
+@pytest.mark.skipif(not SANITIZE, reason="set GNOMON_CUDA_SANITIZE=1; a build asks it, too")
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_kernels_keep_their_registers(tmp_path: Path, arch: str) -> None:
+    """All of them; a build with GNOMON_WERROR, as CI's is, refuses a kernel that spills."""
+    _, said = machine_code(tmp_path, '#include "kernels.cu"', arch, "-fmad=false")
+    assert_no_spills(said, 25)
 
 
 # --- sanitizers -----------------------------------------------------------------------------------
 
+# Which kind of tests/cuda/races.cpp comes by the barriers of a file.
+RACES = {
+    "dense_screen.cuh": "narrow",
+    "dense_screen90.cuh": "wgmma",
+    "topk.cuh": "topk",
+    "bm25.cuh": "bm25",
+    "mmr.cuh": "mmr",
+}
 
-def test_no_races() -> None:
-    """ThreadSanitizer over kernels whose threads are the system's."""
-    flags = ["-O1", "-g", "-fsanitize=thread", "-DGNOMON_EMULATED_THREADS", "-Wno-tsan"]
-    sources = [*emulated.DEVICE_SOURCES, *EMULATOR_ONLY, emulated.EMULATOR / "races.cpp"]
-    if not SANITIZE:
-        pytest.skip("set GNOMON_CUDA_SANITIZE=1: it takes minutes")
+
+def racing(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """The kernels of races.cpp with a thread of the system for each of CUDA's."""
+    flags = ["-O1", "-g1", "-fsanitize=thread", "-DGNOMON_EMULATED_THREADS", "-Wno-tsan"]
+    sources = [emulated.CUDA / "kernels.cu", *EMULATOR_ONLY, emulated.EMULATOR / "races.cpp"]
     program = emulated.build("races", sources, flags, shared=False)
     environment = {**os.environ, "TSAN_OPTIONS": "halt_on_error=1"}
-    done = subprocess.run([program], capture_output=True, text=True, check=False, env=environment)
+    return subprocess.run(
+        [program, *arguments], capture_output=True, text=True, check=False, env=environment
+    )
+
+
+def test_no_races() -> None:
+    """ThreadSanitizer finds none, and one where a barrier is left out."""
+    done = racing()
     assert done.returncode == 0, done.stderr[:4000]
-    assert done.stdout.count("\n") == 6
+    assert done.stdout.count("\n") == 8  # kinds
+    file, line, _ = next(site for site in mutants.sites() if site[0] == "bm25.cuh")
+    assert "data race" in racing(RACES[file], file, str(line)).stderr
 
 
+BARRIERS = [site for site in mutants.sites() if "__syncthreads" in site[2]]
+
+
+@pytest.mark.skipif(not SANITIZE, reason="set GNOMON_CUDA_SANITIZE=1: a minute of races")
+@pytest.mark.parametrize(("file", "line"), [site[:2] for site in BARRIERS])
+def test_each_barrier_left_out_is_a_race(file: str, line: int) -> None:
+    assert "data race" in racing(RACES[file], file, str(line)).stderr
+
+
+@pytest.mark.skipif(not SANITIZE, reason="set GNOMON_CUDA_SANITIZE=1: the build takes long")
 def test_no_access_outside_of_memory() -> None:
-    """AddressSanitizer and UndefinedBehaviorSanitizer over the same searches."""
-    flags = ["-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
-    sources = [*emulated.DEVICE_SOURCES, *EMULATOR_ONLY, emulated.EMULATOR / "races.cpp"]
-    if not SANITIZE:
-        pytest.skip("set GNOMON_CUDA_SANITIZE=1: it takes minutes")
+    """AddressSanitizer and UndefinedBehaviorSanitizer over searches of every kind, on fibers."""
+    flags = ["-O1", "-g1", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
+    sources = [*emulated.DEVICE_SOURCES, *EMULATOR_ONLY, emulated.EMULATOR / "bounds.cpp"]
     program = emulated.build("bounds", sources, flags, shared=False)
     environment = {**os.environ, "ASAN_OPTIONS": "detect_stack_use_after_return=0"}
     done = subprocess.run([program], capture_output=True, text=True, check=False, env=environment)

@@ -6,11 +6,11 @@ import gnomon
 import numpy as np
 import pytest
 import strategies
-from emulated import Emulator
-from hypothesis import HealthCheck, given, settings
+from emulated import Emulator, examples
+from hypothesis import given
 from hypothesis import strategies as st
 
-FIXTURE = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
+FIXTURE = examples(50)
 
 
 @FIXTURE

@@ -65,7 +65,10 @@ class Bm25Corpus:
         formula: dict[str, Any],
         device: int = 0,
         range_docs: int = 0,
+        resident_bytes: int = 0,
     ) -> None: ...
+    @property
+    def resident(self) -> bool: ...
     def search(
         self,
         plan: dict[str, Any],

@@ -86,8 +86,10 @@ def _in_parts(
 ) -> list[Hits]:
     """The hits of each query, or of each part of a batch without a least score."""
     bitmaps = allowed(state, filter)
-    if n == 0:  # the words of a search for nothing are checked all the same
+    if n == 0 or place is not None:  # words that have no use are checked all the same
         search(state, np.zeros((0, state.dim), np.float32), request, bitmaps)
+        request.stats.clear()
+    if n == 0:
         width = min(request.k, state.count(bitmaps))
         none: Any = [] if state.kind == "str" else np.zeros((0, width), np.int64)
         return [] if request.min_score is not None else [Hits(none, np.zeros((0, width)))]

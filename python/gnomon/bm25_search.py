@@ -12,7 +12,7 @@ from .bm25_explain import Explaining
 from .bm25_query import Query
 from .bm25_querying import Querying, require_counted
 from .bm25_searcher import as_once
-from .device import place_of
+from .device import check_cpu_words, place_of
 from .results import Float64Array, Hits, MatchedHits
 
 
@@ -65,7 +65,7 @@ class Searching(Querying, Explaining):
             ``matched`` has a list for each hit.
         device
             ``"cuda"`` or ``"cuda:N"``: search on a GPU (:func:`gnomon.devices`), where the postings
-            stay once they were searched. For plain queries of an index without fields.
+            stay once they were searched. Not for query objects.
         max_workspace_bytes
             Of the GPU's memory, beside the postings; 256 MiB when not given.
         threads
@@ -110,6 +110,7 @@ class Searching(Querying, Explaining):
         allowed: list[Any] | None = self._allowed(filter, state)
         place = place_of(device)
         if place is not None:
+            check_cpu_words(workers, level)
             _, slots, scores = cuda_bm25.search_many(
                 searcher,
                 _plain([query]),
@@ -172,6 +173,7 @@ class Searching(Querying, Explaining):
         given = list(queries)
         place = place_of(device)
         if place is not None:
+            check_cpu_words(threads, level)
             ends, slots, scores = cuda_bm25.search_many(
                 searcher,
                 _plain(given),

@@ -12,7 +12,7 @@ from . import _core
 from .arrays import as_count, as_float32, as_threads, is_tensor
 from .cuda_dense import cosine_topk as _topk_on_device
 from .dense_index import DenseIndex
-from .device import place_of
+from .device import check_cpu_words, place_of
 
 __all__ = ["DenseIndex", "TopK", "cosine_topk"]
 
@@ -95,6 +95,7 @@ def cosine_topk(
     """
     place = place_of(device)
     if place is not None:
+        check_cpu_words(threads, level)
         return _on_device(query, documents, k, on_zero, dtype, place, max_workspace_bytes)
     tensor = next((value for value in (documents, query) if is_tensor(value)), None)
     kind = _value_dtype(dtype, "float64" if tensor is None else "float32")
@@ -142,8 +143,8 @@ def _on_device(
             values, indices = (
                 torch.from_numpy(part).to(tensor.device) for part in (values, indices)
             )
-    elif kind == np.float32 and is_tensor(values):
-        values = values.float()
+    elif kind == np.float32:
+        values = values.float() if is_tensor(values) else values.astype(np.float32)
     return TopK(values[0], indices[0]) if single else TopK(values, indices)
 
 

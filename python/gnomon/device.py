@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from . import _core
 from ._core import DeviceError
-from .arrays import as_count, as_float32, is_tensor
+from .arrays import as_count, as_float32, as_threads, is_tensor
 
 _CUDA_TYPE = 2  # of DLPack
 
@@ -112,9 +113,18 @@ def as_matrix(value: Any, name: str, place: Place) -> Any:
         return as_float32(value, name)
     if is_tensor(value):
         value = value.detach().contiguous()
+    number = int(value.__dlpack_device__()[1])
+    if number != place.number:
+        raise ValueError(
+            f"{name} is on device {number} and the search runs on device {place.number}; "
+            "move it there"
+        )
     # 1 is the default stream: what was put into it is done before the capsule is read.
-    on_gpu = place.module.device_type == _CUDA_TYPE
-    capsule = value.__dlpack__(stream=1) if on_gpu else value.__dlpack__()
+    stream = {"stream": 1} if place.module.device_type == _CUDA_TYPE else {}
+    try:
+        capsule = value.__dlpack__(**stream, max_version=(1, 0))  # which may be read-only
+    except TypeError:  # a library of before 2024
+        capsule = value.__dlpack__(**stream)
     return place.module.DeviceArray.from_dlpack(capsule, name)
 
 
@@ -131,4 +141,12 @@ def workspace_of(max_workspace_bytes: Any, place: Place) -> int:
     """The bound in bytes; the module's default where none is given."""
     if max_workspace_bytes is None:
         return int(place.module.workspace_bytes)
-    return as_count(max_workspace_bytes, "max_workspace_bytes", 1)
+    return min(as_count(max_workspace_bytes, "max_workspace_bytes", 1), 2**63)
+
+
+_NOTHING = np.zeros((0, 1), np.float32)
+
+
+def check_cpu_words(threads: Any, level: Any) -> None:
+    """Refuses what the CPU would refuse; a device has no use for these two."""
+    _core.dense_top_k(_NOTHING, _NOTHING, "cosine", 0, "zero", as_threads(threads), level or "")

@@ -9,7 +9,7 @@ import numpy as np
 
 from . import _core
 from .arrays import as_count, as_float32, as_float64, as_threads
-from .device import Place, as_matrix, place_of, workspace_of
+from .device import Place, as_matrix, check_cpu_words, place_of, workspace_of
 
 
 def mmr(
@@ -143,7 +143,8 @@ def mmr_vectors(
     [0, 2]
     """
     place = place_of(device)
-    if place is not None and np.ndim(vectors) == 2:
+    if place is not None and len(np.shape(vectors)) == 2:  # not ndim: DLPack brings none
+        check_cpu_words(threads, level)
         return _on_device(
             query, vectors, limit, diversity, relevance, selected, penalty, return_scores, place,
             workspace_of(max_workspace_bytes, place),

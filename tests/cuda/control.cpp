@@ -19,6 +19,15 @@ extern "C" __attribute__((visibility("default"))) void emulator_memory(std::size
     emulator::config.memory = bytes;
     emulator::config.used_most = emulator::config.used;
 }
+extern "C" __attribute__((visibility("default"))) void emulator_refuse(std::size_t call) {
+    emulator::config.refuse = call;
+}
+extern "C" __attribute__((visibility("default"))) std::size_t emulator_to_refuse() {
+    return emulator::config.refuse;
+}
+extern "C" __attribute__((visibility("default"))) std::size_t emulator_held() {
+    return emulator::config.held;
+}
 extern "C" __attribute__((visibility("default"))) std::size_t emulator_used() {
     return emulator::config.used;
 }

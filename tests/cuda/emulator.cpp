@@ -1,7 +1,18 @@
 // The scheduler of emulator.hpp: fibers, or OS threads.
 #include "emulator.hpp"
 
-#if !defined(GNOMON_EMULATED_THREADS) && !defined(__x86_64__)
+#ifdef GNOMON_EMULATED_THREADS
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <deque>
+#include <thread>
+#elif !defined(__x86_64__)
 #include <ucontext.h>
 #endif
 
@@ -9,42 +20,131 @@ namespace emulator {
 
 #ifdef GNOMON_EMULATED_THREADS
 
+namespace {
+
+constexpr timespec kPatience = {60, 0};  // then threads wait for one another for ever
+
+template <class Word>
+void futex_wait(std::atomic<Word>& word, Word value) {
+    errno = 0;
+    syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, value, &kPatience, nullptr, 0);
+    if (errno != ETIMEDOUT) return;
+    std::fputs("emulator: deadlock: not every thread reaches a barrier\n", stderr);
+    std::_Exit(70);
+}
+template <class Word>
+void futex_wake(std::atomic<Word>& word) {
+    syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+}
+
+Block::Meeting& meeting_of(const Lane& lane, State state) {
+    return state == State::warp    ? block.warps[lane.linear / kWarp]
+           : state == State::group ? block.groups[lane.linear / kGroup]
+                                   : block.whole;
+}
+
+// Lets go of those who wait, if all have come. Only the last one to come looks: each of them looking at all
+// the others took most of the time.
+void resolve(Block::Meeting& meeting, const Lane& last, State state) {
+    const unsigned wanted = state == State::warp    ? static_cast<unsigned>(std::popcount(last.mask))
+                            : state == State::group ? kGroup
+                                                    : meeting.live;
+    if (meeting.waiting < wanted || wanted == 0) return;
+    const bool released = state == State::warp    ? resolve_warp(last.linear / kWarp)
+                          : state == State::group ? resolve_group(last.linear / kGroup)
+                                                  : resolve_block();
+    if (!released) return;
+    meeting.waiting -= wanted;
+    const auto all = static_cast<unsigned>(block.lanes.size());
+    const unsigned size = state == State::warp ? kWarp : state == State::group ? kGroup : all;
+    const unsigned first = last.linear / size * size;
+    for (unsigned i = first; i < std::min(first + size, all); ++i)
+        if (&block.lanes[i] != &last) futex_wake(block.lanes[i].state.value);
+}
+
+// A thread of the system that plays one of each block's. They are made once, which takes longer than most
+// blocks do, and told to start by a word of their own: a lock or a counter that all of them meet would put
+// their work in an order that it has not on a device. For the same reason each waits for its own state alone.
+struct Player {
+    std::atomic<unsigned> started{0};
+    std::thread thread;
+};
+const std::function<void()>* body_of_block = nullptr;
+std::atomic<unsigned> playing{0};
+
+void play(Player& own, unsigned linear) {
+    for (unsigned blocks = 0;; ++blocks) {
+        while (own.started.load(std::memory_order_acquire) == blocks)
+            syscall(SYS_futex, &own.started, FUTEX_WAIT_PRIVATE, blocks, nullptr, nullptr, 0);
+        if (body_of_block == nullptr) return;
+        current = &block.lanes[linear];
+        (*body_of_block)();
+        {
+            const std::lock_guard<std::mutex> guard(block.whole.lock);
+            current->state = State::done;
+            --block.whole.live;
+            resolve(block.whole, *current, State::block);
+        }
+        if (playing.fetch_sub(1, std::memory_order_release) == 1) futex_wake(playing);
+    }
+}
+
+struct Players {
+    std::deque<Player> all;
+
+    void start(unsigned n) {
+        while (all.size() < n) {
+            Player& made = all.emplace_back();
+            made.thread = std::thread(play, std::ref(made), static_cast<unsigned>(all.size() - 1));
+        }
+        playing.store(n, std::memory_order_relaxed);
+        for (unsigned i = 0; i < n; ++i) {
+            all[i].started.fetch_add(1, std::memory_order_release);
+            futex_wake(all[i].started);
+        }
+        for (unsigned left; (left = playing.load(std::memory_order_acquire)) != 0;) futex_wait(playing, left);
+    }
+    ~Players() {
+        body_of_block = nullptr;
+        for (Player& one : all) {
+            one.started.fetch_add(1, std::memory_order_release);
+            futex_wake(one.started);
+        }
+        for (Player& one : all) one.thread.join();
+    }
+};
+
+}  // namespace
+
 void wait(State state) {
     Lane* const own = current;
-    Block::Meeting& meeting = state == State::warp    ? block.warps[own->linear / kWarp]
-                              : state == State::group ? block.groups[own->linear / kGroup]
-                                                      : block.whole;
-    std::unique_lock<std::mutex> guard(meeting.lock);
-    own->state = state;
-    const bool released = state == State::warp    ? resolve_warp(own->linear / kWarp)
-                          : state == State::group ? resolve_group(own->linear / kGroup)
-                                                  : resolve_block();
-    if (released) meeting.released.notify_all();
-    meeting.released.wait(guard, [&] { return own->state == State::ready; });
+    {
+        Block::Meeting& meeting = meeting_of(*own, state);
+        const std::lock_guard<std::mutex> guard(meeting.lock);
+        own->state = state;
+        ++meeting.waiting;
+        resolve(meeting, *own, state);
+    }
+    while (own->state.value.load(std::memory_order_acquire) == state) futex_wait(own->state.value, state);
 }
 
 void pause() {}
 
 void run_block(const std::function<void()>& body, unsigned threads, std::size_t shared) {
+    static Players players;
     block.lanes.assign(threads, Lane{});
     block.shared.assign(shared + 1024, static_cast<char>(0xA5));
     block.warps = std::make_unique<Block::Meeting[]>((threads + kWarp - 1) / kWarp);
     block.groups = std::make_unique<Block::Meeting[]>((threads + kGroup - 1) / kGroup);
-    std::vector<std::thread> running;
+    block.whole.waiting = 0;
+    block.whole.live = threads;
     for (unsigned i = 0; i < threads; ++i) {
         Lane& lane = block.lanes[i];
         lane.linear = i;
         lane.id = {i % block_size.x, i / block_size.x % block_size.y, i / (block_size.x * block_size.y)};
     }
-    for (unsigned i = 0; i < threads; ++i)
-        running.emplace_back([&, i] {
-            current = &block.lanes[i];
-            body();
-            const std::lock_guard<std::mutex> guard(block.whole.lock);
-            current->state = State::done;
-            if (resolve_block()) block.whole.released.notify_all();
-        });
-    for (std::thread& one : running) one.join();
+    body_of_block = &body;
+    players.start(threads);
 }
 
 #else

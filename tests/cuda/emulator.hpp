@@ -25,10 +25,8 @@
 #include <vector>
 #ifdef GNOMON_EMULATED_THREADS
 #include <atomic>
-#include <condition_variable>
 #include <memory>
 #include <mutex>
-#include <thread>
 #endif
 
 #define __global__
@@ -65,6 +63,8 @@ struct Config {
     std::size_t memory = std::size_t{1} << 40;
     std::size_t used = 0;
     std::size_t used_most = 0;
+    std::size_t refuse = 0;  // the call that makes something and fails, from now; 0: none
+    std::size_t held = 0;    // of what such calls have made
     std::size_t launches = 0;
 };
 inline Config config;
@@ -76,22 +76,23 @@ inline bool skip(const Where& at) {
     if (config.skip_line == 0 || at.line() != config.skip_line) return false;
     const std::string file = at.file_name();
     if (!file.ends_with(config.skip_file)) return false;
-    ++config.skipped;
+    __atomic_fetch_add(&config.skipped, 1, __ATOMIC_RELAXED);
     return true;
 }
 
-enum class State : std::uint8_t { ready, warp, group, block, done };
+enum class State : std::uint32_t { ready, warp, group, block, done };
 #ifdef GNOMON_EMULATED_THREADS
-// Seen by warps and blocks, which have locks of their own.
+// Seen by warps and blocks, which have locks of their own. Only a lane that is let go takes over what the one
+// that did so has seen: anything more would order what a kernel does.
 struct LaneState {
     LaneState(State s = State::ready) : value(s) {}
-    LaneState(const LaneState& other) : value(other.value.load()) {}
-    LaneState& operator=(const LaneState& other) { return *this = other.value.load(); }
+    LaneState(const LaneState& other) : value(State(other)) {}
+    LaneState& operator=(const LaneState& other) { return *this = State(other); }
     LaneState& operator=(State s) {
-        value.store(s);
+        value.store(s, std::memory_order_release);
         return *this;
     }
-    operator State() const { return value.load(); }
+    operator State() const { return value.load(std::memory_order_relaxed); }
     std::atomic<State> value;
 };
 #else
@@ -119,7 +120,8 @@ struct Block {
 #ifdef GNOMON_EMULATED_THREADS
     struct Meeting {
         std::mutex lock;
-        std::condition_variable released;
+        unsigned waiting = 0;
+        unsigned live = 0;  // of the block
     };
     std::unique_ptr<Meeting[]> warps;
     std::unique_ptr<Meeting[]> groups;

@@ -91,6 +91,13 @@ cudaError_t run_until(StreamState* wanted, const Done& done) {
     return runtime.failure.empty() ? cudaSuccess : cudaErrorLaunchFailure;
 }
 
+// Of each call that makes something: whether it is the one that tests let fail.
+inline bool refused() {
+    if (config.refuse != 0 && --config.refuse == 0) return true;
+    ++config.held;
+    return false;
+}
+
 inline void enqueue(StreamState* stream, Operation operation) {
     const std::lock_guard<std::recursive_mutex> guard(runtime.lock);
     stream->queue.push_back(std::move(operation));
@@ -149,6 +156,7 @@ inline cudaError_t cudaMalloc(void** out, std::size_t bytes) {
     const std::lock_guard<std::recursive_mutex> guard(emulator::runtime.lock);
     *out = nullptr;
     if (emulator::config.used + bytes > emulator::config.memory) return cudaErrorMemoryAllocation;
+    if (emulator::refused()) return cudaErrorMemoryAllocation;
     *out = std::aligned_alloc(256, (bytes + 255) / 256 * 256 + 256);
     if (*out == nullptr) return cudaErrorMemoryAllocation;
     std::memset(*out, 0xA5, bytes);
@@ -164,19 +172,24 @@ inline cudaError_t cudaFree(void* pointer) {
     if (found == emulator::runtime.memory.end()) return cudaErrorInvalidValue;
     emulator::config.used -= found->second;
     emulator::runtime.memory.erase(found);
+    --emulator::config.held;
     std::free(pointer);
     return cudaSuccess;
 }
 inline cudaError_t cudaMallocHost(void** out, std::size_t bytes) {
+    *out = nullptr;
+    if (emulator::refused()) return cudaErrorMemoryAllocation;
     *out = std::malloc(std::max<std::size_t>(bytes, 1));
     return *out != nullptr ? cudaSuccess : cudaErrorMemoryAllocation;
 }
 inline cudaError_t cudaFreeHost(void* pointer) {
+    if (pointer != nullptr) --emulator::config.held;
     std::free(pointer);
     return cudaSuccess;
 }
 inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t* out, unsigned) {
     const std::lock_guard<std::recursive_mutex> guard(emulator::runtime.lock);
+    if (emulator::refused()) return cudaErrorMemoryAllocation;
     auto made = std::make_unique<emulator::StreamState>();
     *out = made.get();
     emulator::runtime.streams.emplace(*out, std::move(made));
@@ -191,14 +204,19 @@ inline cudaError_t cudaStreamDestroy(cudaStream_t stream) {
     const std::lock_guard<std::recursive_mutex> guard(emulator::runtime.lock);
     emulator::run_until(stream, [stream] { return stream->queue.empty(); });
     emulator::runtime.streams.erase(stream);
+    --emulator::config.held;
     return cudaSuccess;
 }
 inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t* out, unsigned) {
     const std::lock_guard<std::recursive_mutex> guard(emulator::runtime.lock);
+    if (emulator::refused()) return cudaErrorMemoryAllocation;
     *out = &emulator::runtime.events.emplace_back();
     return cudaSuccess;
 }
-inline cudaError_t cudaEventDestroy(cudaEvent_t) { return cudaSuccess; }
+inline cudaError_t cudaEventDestroy(cudaEvent_t) {
+    --emulator::config.held;
+    return cudaSuccess;
+}
 inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
     const std::size_t number = ++event->recorded;
     emulator::enqueue(stream, {[event, number] { event->reached = number; }});
