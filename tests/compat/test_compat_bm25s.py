@@ -225,6 +225,33 @@ def test_a_corpus_that_json_cannot_hold(tmp_path: Path) -> None:
         index.save(tmp_path, raise_on_serialization_error=True)
 
 
+def test_scores_can_be_replaced_and_are_not_written_to_behind_the_search() -> None:
+    index = ours.BM25()
+    index.index([["a", "b"], ["b"], ["c"]])
+    other = ours.BM25()
+    other.index([["a"], ["a", "b"], ["b", "b"]])
+    assert index.retrieve([["b"]], k=1).documents.tolist() == [[1]]
+    with pytest.raises(ValueError, match="read-only"):
+        index.scores["data"][0] = 9.0
+    index.scores = other.scores
+    assert index.retrieve([["b"]], k=1).documents.tolist() == [[2]]
+    index.scores = {**other.scores, "data": other.scores["data"] * np.float32([1, 1, 9, 1])}
+    assert index.retrieve([["b"]], k=1).documents.tolist() == [[1]]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_scores_that_only_numpy_can_sum(dtype: str) -> None:
+    index = ours.BM25(dtype=dtype)
+    index.index([["a", "b"], ["b"], ["c"], ["a"]])
+    index.scores["data"] = index.scores["data"].copy()
+    index.scores["data"][0] = np.inf
+    found = index.retrieve([["a"], ["b", "c"]], k=4)
+    for row, query in enumerate((["a"], ["b", "c"])):
+        every = index.get_scores(query)
+        assert found.documents[row].tolist() == np.argsort(-every, kind="stable").tolist()
+        assert found.scores[row].tolist() == np.sort(every)[::-1].tolist()
+
+
 def test_errors() -> None:
     index = ours.BM25()
     index.index([["a"], ["b"]])

@@ -171,14 +171,29 @@ class BM25:
 
     def _best(self, terms: list[int], n: int | None) -> list[int]:
         count = len(range(self.corpus_size)[:n])
-        if count < self.corpus_size and not self._parameters().name.startswith(_ABSENT_COUNTS):
+        if count < self.corpus_size:
+            # Among the documents with a query term, which a search reads; each of the others has
+            # the same score, and comes before no document of a greater one.
             slots, found = self._scorer().search(terms, count, None, False, None, 1, "")
-            if len(slots) == count and (count == 0 or found[-1] > 0.0):
+            if len(slots) == count and (count == 0 or found[-1] > self._absent_score(terms)):
                 best: list[int] = slots.tolist()
-                return best  # a document without any query term scores 0
+                return best
         scores = self._scorer().scores(terms, None, False, "")
         order: list[int] = np.argsort(-scores, kind="stable")[:count].tolist()
         return order
+
+    def _absent_score(self, terms: list[int]) -> float:
+        """The score of a document without any of the terms, added up as in the formula."""
+        formula = self._parameters()
+        score = 0.0
+        for place in terms if formula.name.startswith(_ABSENT_COUNTS) else ():
+            idf = (self._scorer().term(place) or (0, 0.0))[1]
+            k1, delta = formula.k1, formula.delta
+            if formula.name == "rank_bm25-l-head":
+                score += 0.0 if k1 + delta == 0.0 else idf * (k1 + 1.0) * delta / (k1 + delta)
+            else:
+                score += idf * delta
+        return score
 
     def _documents(self) -> list[list[Hashable]]:
         """The tokens of each document again."""

@@ -70,10 +70,13 @@ class Exact(_Base):
         self.backend: Any = None
 
     def index(self, embeddings: Any) -> None:
-        """Takes the rows [N, D], numbered from 0 on."""
+        """Takes the rows [N, D], numbered from 0 on; float32 ones are held, not copied."""
         rows = np.asarray(embeddings)
         self.backend = IndexIDMap(IndexFlatIP(rows.shape[1]))
-        self.backend.add_with_ids(rows, np.arange(len(rows)))
+        if type(rows) is np.ndarray:  # txtai's own numpy backend keeps them as well
+            self.backend._adopt(rows)
+        else:  # a view of a file that txtai deletes
+            self.backend.add_with_ids(rows, np.arange(len(rows)))
         self.config["offset"] = len(rows)
         self._record({"gnomon": "exact"})
 

@@ -24,8 +24,12 @@ empty first query, numba     ValueError                       zeros
 a corpus of equal lists      ValueError from reshape          an array of objects
 ``index`` without a token    ValueError of max()              ValueError that says so
 ``backend="numba"``          compiles; documents are int32    one scorer; documents are int32
-``n_threads``, progress,     used                             accepted; the answers do not depend
-``chunksize``, ``compile``                                    on them
+``n_threads``                0: one thread                    0: all (``GNOMON_THREADS``); the
+                                                              answers do not depend on it
+progress, ``chunksize``,     used                             accepted; the answers do not depend
+``compile``                                                   on them
+arrays in ``scores``         can be written to                can be replaced; they are read-only
+                                                              from the first search on
 ``allow_pickle``             passed to NumPy                  nothing is pickled or unpickled
 damaged folders              undefined                        ValueError naming the folder
 ``save``                     file by file                     each file in one step
@@ -138,6 +142,7 @@ class BM25:
         self.vocab_dict: dict[Any, int] = {}
         self.unique_token_ids_set: set[int] = set()
         self.nonoccurrence_array: npt.NDArray[Any] | None = None
+        self._made: scoring.Columns | None = None
 
     def index(
         self,
@@ -179,20 +184,29 @@ class BM25:
         Raises ValueError for an id that the index does not have.
         """
         ids = self._column_ids(query_tokens_ids)
-        scores = scoring.columns_sum(self.scores, ids, np.dtype(self.dtype))
+        scores = scoring.columns_sum(self._columns(), ids)
         if self.nonoccurrence_array is not None:
             scores += self._shift(ids)
         if weight_mask is not None:
             scores *= weight_mask
         return scores
 
+    def _columns(self) -> scoring.Columns:
+        """The arrays of ``scores`` as the engine reads them."""
+        if self._made is None or not self._made.are_of(self.scores):
+            self._made = scoring.Columns(self.scores, np.dtype(self.dtype))
+        return self._made
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_made": None}
+
     def _shift(self, ids: npt.NDArray[Any]) -> Any:
         """What a document without any of the tokens scores; None for 0."""
         return None if self.nonoccurrence_array is None else self.nonoccurrence_array[ids].sum()
 
-    def _column_ids(self, query_tokens_ids: Any) -> npt.NDArray[Any]:
+    def _column_ids(self, query_tokens_ids: Any) -> npt.NDArray[np.int64]:
         """Token ids as an array, without the empty token; ValueError for one without a column."""
-        ids = np.asarray(query_tokens_ids, dtype=np.dtype(self.int_dtype)).ravel()
+        ids = np.asarray(query_tokens_ids, dtype=np.int64).ravel()
         n_columns = len(self.scores["indptr"]) - 1
         if self.vocab_dict.get("") == n_columns:
             ids = ids[ids != n_columns]  # the empty token: in no document, so without a column
@@ -250,19 +264,31 @@ class BM25:
         selection.check_backend(backend_selection)
         _check_mask(weight_mask, n_docs)
         queries = self._queries(query_tokens)
-        documents = np.zeros((len(queries), k), np.int32 if self.backend == "numba" else np.int64)
-        scores = np.zeros((len(queries), k), np.dtype(self.dtype))
-        few = None if weight_mask is not None else scoring.TopOfColumns(self.scores, scores.dtype)
-        for row, query in enumerate(queries):
-            ids = self._column_ids(self._token_ids(query))
-            best = None if few is None else few.best(ids, k, self._shift(ids))
-            if best is None:
-                every = self.get_scores_from_ids(ids, weight_mask)
-                best = selection.topk(every, k, backend_selection)
-            scores[row], documents[row] = best
+        given = [self._column_ids(self._token_ids(query)) for query in queries]
+        scores, documents = self._best(given, k, weight_mask, n_threads)
+        if self.backend == "numba":
+            documents = documents.astype(np.int32)
         corpus = self.corpus if corpus is None else corpus
         found = documents if corpus is None else _entries(corpus, documents)
         return Results(found, scores) if return_as == "tuple" else found
+
+    def _best(
+        self, queries: list[npt.NDArray[np.int64]], k: int, weight_mask: Any, n_threads: int
+    ) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
+        """Scores and documents [queries, k] for the column numbers of each query."""
+        if weight_mask is None:
+            shifts = None
+            if self.nonoccurrence_array is not None:
+                shifts = np.array([self._shift(ids) for ids in queries], np.dtype(self.dtype))
+            found = self._columns().best(queries, k, shifts, max(n_threads, 0))
+            if found is not None:
+                return found
+        documents = np.zeros((len(queries), k), np.int64)
+        scores = np.zeros((len(queries), k), np.dtype(self.dtype))
+        for row, ids in enumerate(queries):
+            every = self.get_scores_from_ids(ids, weight_mask)
+            scores[row], documents[row] = selection.topk(every, k)
+        return scores, documents
 
     def _queries(self, given: Any) -> list[Any]:
         """One list of tokens or known ids for each query."""
