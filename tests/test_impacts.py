@@ -39,14 +39,16 @@ class Columns:
         flat = np.array([column for query in queries for column in query], np.int64)
         offsets = np.cumsum([0, *map(len, queries)]).astype(np.int64)
         given_shifts = None if shifts is None else np.array(shifts, self.dtype)
+        wanted = [
+            self.expected(query, k, 0.0 if shifts is None else shifts[place])
+            for place, query in enumerate(queries)
+        ]
         for threads in (1, 2):
             found = self.engine.top_k(flat, offsets, k, given_shifts, threads)
             assert found is not None
             assert found[0].dtype == self.dtype
-            for place, query in enumerate(queries):
-                wanted = self.expected(query, k, 0.0 if shifts is None else shifts[place])
-                assert (found[0][place].tolist(), found[1][place].tolist()) == wanted
-        for query in queries:
+            assert [*zip(found[0].tolist(), found[1].tolist(), strict=True)] == wanted
+        for query in queries[:3]:
             every = self.expected(query, self.n_docs, 0.0)
             sums = self.engine.sums(np.array(query, np.int64))
             assert sums[every[1]].tolist() == every[0]
@@ -74,7 +76,7 @@ def drawn(rng: Any, n_docs: int, kind: str) -> list[tuple[Any, Any]]:
 @pytest.mark.parametrize("kind", ["usual", "ties", "tiny", "negative"])
 def test_the_best_are_those_of_every_sum(kind: str, types: Any) -> None:
     rng = np.random.default_rng(5)
-    for n_docs in (1, 63, 700, 5000):
+    for n_docs in (1, 63, 700, 3000):
         columns = Columns(drawn(rng, n_docs, kind), n_docs, types)
         queries = [rng.integers(0, 24, rng.integers(0, 9)).tolist() for _ in range(30)]
         queries += [[4, 4, 9, 9, 9], [0, 5, 10], [2], [0, 0], [3, 3, 4, 2, 2, 8]]

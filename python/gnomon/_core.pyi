@@ -145,6 +145,7 @@ def segment_of_tokens(token_ids: NDArray[Any], offsets: NDArray[np.int64]) -> Bm
 def segment_of_counts(
     indptr: NDArray[Any], indices: NDArray[Any], data: NDArray[Any], n_terms: int
 ) -> Bm25Index: ...
+
 @final
 class Impacts:
     def __init__(

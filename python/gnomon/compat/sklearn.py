@@ -41,17 +41,23 @@ UMAP (rows and distances of each row's neighbours, itself first)::
 
     umap.UMAP(n_neighbors=15, precomputed_knn=precomputed_knn(X, 15)).fit_transform(X)
 
-t-SNE, DBSCAN, SpectralClustering, LocalOutlierFactor: a graph of neighbours in their place::
+t-SNE (whose default perplexity of 30 asks for 91 neighbours), DBSCAN, SpectralClustering,
+LocalOutlierFactor: a graph of neighbours in their place::
 
     make_pipeline(
-        KNeighborsTransformer(n_neighbors=90, metric="cosine", mode="distance"),
+        KNeighborsTransformer(n_neighbors=91, metric="cosine", mode="distance"),
         TSNE(metric="precomputed", init="random"),
     ).fit_transform(X)
 
-HDBSCAN of scikit-learn takes the distances of all pairs; for a graph, use DBSCAN or ``hdbscan``::
+HDBSCAN of scikit-learn takes the distances of all pairs; for a graph, use DBSCAN or ``hdbscan``,
+whose graph must hang together: its parts are tied by the greatest distance (of cosine, 2)::
 
     graph = kneighbors_graph(X, 50, mode="distance", metric="cosine")
-    hdbscan.HDBSCAN(metric="precomputed").fit(graph.maximum(graph.T))
+    graph = graph.maximum(graph.T).tolil()
+    parts = scipy.sparse.csgraph.connected_components(graph)[1]
+    first, *others = np.unique(parts, return_index=True)[1]
+    graph[first, others] = graph[others, first] = 2.0
+    hdbscan.HDBSCAN(metric="precomputed").fit(graph.tocsr())
 
 Examples
 --------

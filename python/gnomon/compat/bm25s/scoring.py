@@ -116,7 +116,7 @@ def build(
 
 
 class Columns:
-    """The arrays of an index as the compiled code reads them: where they lie, if it knows their types.
+    """The arrays of an index as the compiled code reads them: where they lie, of types it knows.
 
     Scores of another type than float32 and float64 are summed by NumPy, and so are those that may
     overflow.

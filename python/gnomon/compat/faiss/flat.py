@@ -279,7 +279,7 @@ class IndexFlat(Index):
 
 
 def _joined(blocks: list[Float32]) -> Float32:
-    """The blocks as one matrix. Each is let go once it is copied: there are never two of all rows."""
+    """The blocks as one matrix. Each is let go once copied: there are never two of all rows."""
     if len(blocks) == 1:
         return blocks[0]
     rows = np.empty((sum(map(len, blocks)), blocks[0].shape[1]), np.float32)
