@@ -10,6 +10,7 @@ from gnomon import _core
 from hypothesis import given
 from hypothesis import strategies as st
 
+MOST = float(np.float32(1e30))
 TYPES = [(np.float32, np.int32), (np.float64, np.int64)]
 
 
@@ -90,14 +91,14 @@ def test_the_best_are_those_of_every_sum(kind: str, types: Any) -> None:
     data=st.data(), n_docs=st.integers(1, 12), types=st.sampled_from(TYPES), k=st.integers(0, 12)
 )
 def test_any_columns(data: Any, n_docs: int, types: Any, k: int) -> None:
-    numbers = st.floats(0, 1e30, width=32, allow_subnormal=True)
+    numbers = st.floats(0, MOST, width=32, allow_subnormal=True)
     made = st.dictionaries(st.integers(0, n_docs - 1), numbers, max_size=n_docs)
     columns = [
         (np.array(sorted(each), np.int64), np.array([each[d] for d in sorted(each)]))
         for each in data.draw(st.lists(made, min_size=1, max_size=5))
     ]
     query = st.lists(st.integers(0, len(columns) - 1), max_size=6)
-    shift = st.floats(-1e30, 1e30, width=32)
+    shift = st.floats(-MOST, MOST, width=32)
     queries = data.draw(st.lists(query, max_size=3))
     shifts = data.draw(st.lists(shift, min_size=len(queries), max_size=len(queries)))
     Columns(columns, n_docs, types).check(queries, min(k, n_docs), shifts)

@@ -267,6 +267,8 @@ def test_errors() -> None:
         index.retrieve([["a"]], k=1, return_as="list")
     with pytest.raises(ValueError, match="non-negative"):
         index.retrieve([["a"]], k=-1)
+    with pytest.raises(TypeError, match="k must be a whole number"):
+        index.retrieve([["a"]], k=1.0)
     with pytest.raises(ValueError, match="token id 7"):
         index.get_scores([7])
     with pytest.raises(ValueError, match="no token at all"):

@@ -24,6 +24,7 @@ k1, b, delta                anything                          k1 from 0 to 1e100
 k1, b, delta set later      count                             the same
 idf, doc_freqs, doc_len     change the scores when written    ``idf`` is read-only; the lists are
                                                               made when asked for
+avgdl, corpus_size          change the scores when written    read-only
 a subclass's ``_calc_idf``  used                              TypeError: use rank_bm25
 ``get_scores`` and memory   all documents' dicts              an inverted index
 ==========================  ================================  ==================================
@@ -41,6 +42,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from .. import _core
+from ..arrays import as_number
 from ..bm25 import BM25Index
 from ..bm25_formula import Formula
 from ..results import Float64Array, Int64Array
@@ -59,8 +61,6 @@ class BM25:
 
     k1: float
     b: float
-    corpus_size: int
-    avgdl: float
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -106,13 +106,12 @@ class BM25:
         """All that is derived from the documents' tokens; also of an unpickled object."""
         self._tokens, self._ids, self._offsets = tokens, ids, offsets
         self._vocabulary = {token: place for place, token in enumerate(tokens)}
-        self.corpus_size = len(offsets) - 1
-        self.avgdl = len(ids) / self.corpus_size
+        self._avgdl = len(ids) / self.corpus_size
         self._index = BM25Index.build((ids, offsets)) if index is None else index
         self._scorers: dict[Formula, _core.Bm25Scorer] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        derived = ("_vocabulary", "_index", "_scorers", "corpus_size", "avgdl")
+        derived = ("_vocabulary", "_index", "_scorers", "_avgdl")
         return {name: value for name, value in vars(self).items() if name not in derived}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
@@ -146,6 +145,8 @@ class BM25:
         """
         wanted = [*doc_ids]
         for doc_id in wanted:
+            if isinstance(doc_id, (bool, np.bool_)) or not hasattr(doc_id, "__index__"):
+                raise IndexError(f"doc_ids holds {doc_id!r}, which is no whole number")
             if doc_id >= self.corpus_size:
                 raise AssertionError(f"doc_ids holds {doc_id}; there are {self.corpus_size}")
         places = np.arange(self.corpus_size)[np.array(wanted, np.int64)]
@@ -200,6 +201,16 @@ class BM25:
         tokens, ids = self._tokens, self._ids.tolist()
         ends = pairwise(self._offsets.tolist())
         return [[tokens[place] for place in ids[first:last]] for first, last in ends]
+
+    @property
+    def corpus_size(self) -> int:
+        """How many documents; read-only."""
+        return len(self._offsets) - 1
+
+    @property
+    def avgdl(self) -> float:
+        """Their mean length; read-only."""
+        return self._avgdl
 
     @property
     def doc_len(self) -> list[int]:
@@ -270,7 +281,10 @@ class BM25Okapi(BM25):
 
     def _parameters(self) -> Formula:
         return Formula(
-            "rank_bm25-okapi", float(self.k1), float(self.b), idf_floor=float(self._floor)
+            "rank_bm25-okapi",
+            as_number(self.k1, "k1"),
+            as_number(self.b, "b"),
+            idf_floor=float(self._floor),
         )
 
 
@@ -303,7 +317,12 @@ class BM25L(BM25):
 
     def _parameters(self) -> Formula:
         name = self._formula if self.compat == "0.2.2" else f"{self._formula}-head"
-        return Formula(name, float(self.k1), float(self.b), float(self.delta))
+        return Formula(
+            name,
+            as_number(self.k1, "k1"),
+            as_number(self.b, "b"),
+            as_number(self.delta, "delta"),
+        )
 
 
 class BM25Plus(BM25L):

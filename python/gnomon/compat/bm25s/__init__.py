@@ -53,6 +53,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ...arrays import as_count
 from . import files, scoring, selection, tokenization
 from .tokenization import Tokenized, tokenize
 
@@ -251,6 +252,7 @@ class BM25:
         mask that is not one number a document, another ``return_as``.
         """
         n_docs = self.scores["num_docs"]
+        k = as_count(k, "k", None)
         if k > n_docs:
             raise ValueError(
                 f"k of {k} is larger than the number of available scores, which is {n_docs} "
