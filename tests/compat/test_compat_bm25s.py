@@ -252,6 +252,17 @@ def test_scores_that_only_numpy_can_sum(dtype: str) -> None:
         assert found.scores[row].tolist() == np.sort(every)[::-1].tolist()
 
 
+def test_without_an_index(tmp_path: Path) -> None:
+    index = ours.BM25()
+    for use in (
+        lambda: index.retrieve([["a"]], k=1),
+        lambda: index.get_scores(["a"]),
+        lambda: index.save(tmp_path),
+    ):
+        with pytest.raises(AttributeError, match=r"call index\(\) or load\(\)"):  # as bm25s
+            use()
+
+
 def test_errors() -> None:
     index = ours.BM25()
     index.index([["a"], ["b"]])
@@ -269,8 +280,16 @@ def test_errors() -> None:
         index.retrieve([["a"]], k=-1)
     with pytest.raises(TypeError, match="k must be a whole number"):
         index.retrieve([["a"]], k=1.0)
-    with pytest.raises(ValueError, match="token id 7"):
-        index.get_scores([7])
+    for query, message in (([7], "maximum token ID in the query \\(7\\)"), ([-2], "token id -2")):
+        with pytest.raises(ValueError, match=message):
+            index.get_scores(query)
+    for queries, message in (
+        ((["a"], ["b"], "c"), "tuple of two elements"),
+        ((3, {"a": 0}), "first element of the tuple"),
+        (([[0]], "vocab"), "second element of the tuple"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            index.retrieve(queries, k=1)
     with pytest.raises(ValueError, match="no token at all"):
         ours.BM25().index([])
     with pytest.raises(ValueError, match="Invalid method"):

@@ -107,6 +107,7 @@ def test_range(rows: Any, metric: int, radius: float) -> None:
     index = ours.IndexFlat(rows.shape[1], metric)
     index.add(rows)
     lims, D, I = index.range_search(rows, radius)
+    assert lims.dtype == np.uint64  # as faiss'
     for q, query in enumerate(rows):
         values = np.array(scores_of(query, rows, metric), np.float32)
         inside = values > radius if metric == ours.METRIC_INNER_PRODUCT else values < radius

@@ -141,7 +141,7 @@ class BM25:
         self.csc_backend = csc_backend
         self.scores: dict[str, Any] = {}
         self.vocab_dict: dict[Any, int] = {}
-        self.unique_token_ids_set: set[int] = set()
+        self.unique_token_ids_set: set[int] | None = set()
         self.nonoccurrence_array: npt.NDArray[Any] | None = None
         self._made: scoring.Columns | None = None
 
@@ -192,11 +192,17 @@ class BM25:
             scores *= weight_mask
         return scores
 
+    def _matrix(self) -> dict[str, Any]:
+        if not self.scores:
+            raise AttributeError("there is no index yet; call index() or load() first")
+        return self.scores
+
     def _columns(self) -> scoring.Columns:
         """The arrays of ``scores`` as the engine reads them."""
-        if self._made is None or not self._made.are_of(self.scores):
-            self._made = scoring.Columns(self.scores, np.dtype(self.dtype))
-        return self._made
+        made = self._made  # another thread may replace it
+        if made is None or not made.are_of(self.scores):
+            self._made = made = scoring.Columns(self.scores, np.dtype(self.dtype))
+        return made
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_made": None}
@@ -208,12 +214,16 @@ class BM25:
     def _column_ids(self, query_tokens_ids: Any) -> npt.NDArray[np.int64]:
         """Token ids as an array, without the empty token; ValueError for one without a column."""
         ids = np.asarray(query_tokens_ids, dtype=np.int64).ravel()
-        n_columns = len(self.scores["indptr"]) - 1
+        n_columns = len(self._matrix()["indptr"]) - 1
         if self.vocab_dict.get("") == n_columns:
             ids = ids[ids != n_columns]  # the empty token: in no document, so without a column
-        if len(ids) and not (ids.min() >= 0 and ids.max() < n_columns):
-            bad = ids.max() if ids.min() >= 0 else ids.min()
-            raise ValueError(f"the query holds the token id {bad}; the index has {n_columns}")
+        if len(ids) and ids.max() >= n_columns:
+            raise ValueError(
+                f"The maximum token ID in the query ({ids.max()}) is higher than the number of "
+                f"tokens in the index, which is {n_columns}"
+            )
+        if len(ids) and ids.min() < 0:
+            raise ValueError(f"the query holds the token id {ids.min()}; the least is 0")
         return ids
 
     def get_scores(self, query_tokens_single: Any, weight_mask: Any = None) -> Any:
@@ -251,7 +261,7 @@ class BM25:
         Raises ValueError for k greater than the number of documents, a query that is no list, a
         mask that is not one number a document, another ``return_as``.
         """
-        n_docs = self.scores["num_docs"]
+        n_docs = self._matrix()["num_docs"]
         k = as_count(k, "k", None)
         if k > n_docs:
             raise ValueError(
@@ -296,15 +306,31 @@ class BM25:
         """One list of tokens or known ids for each query."""
         if hasattr(given, "ids") and hasattr(given, "vocab"):
             given = (given.ids, given.vocab)
-        is_pair = isinstance(given, tuple) and len(given) == 2 and isinstance(given[1], Mapping)
-        if is_pair:
+        lists = isinstance(given, tuple) and all(isinstance(query, list) for query in given)
+        if isinstance(given, tuple) and not lists:
+            if len(given) != 2:
+                raise ValueError(
+                    "Expected a list of string or a tuple of two elements, token ids and "
+                    f"vocabulary; found {len(given)} elements"
+                )
+            if not isinstance(given[0], Iterable):
+                raise ValueError(
+                    "The first element of the tuple passed to retrieve must be an iterable."
+                )
+            if not isinstance(given[1], Mapping):
+                raise ValueError(
+                    "The second element of the tuple passed to retrieve must be a dictionary."
+                )
             given = tokenization.convert_tokenized_to_string_list(Tokenized(*given))
-        elif isinstance(given, tuple) and not all(isinstance(query, list) for query in given):
-            raise ValueError("a tuple of queries must hold lists of tokens, or be (ids, vocab)")
         queries = []
         for query in given:
             if isinstance(query, list) and query and isinstance(query[0], Integral):
-                query = [token for token in query if token in self.unique_token_ids_set]
+                known = self.unique_token_ids_set
+                if known is None:
+                    raise ValueError(
+                        "The unique_token_ids_set attribute is not found; call index()"
+                    )
+                query = [token for token in query if token in known]
                 if not query and "" not in self.vocab_dict:
                     raise ValueError(
                         "The query does not contain any tokens that are in the vocabulary; leave "
@@ -330,6 +356,7 @@ class BM25:
         raise_on_serialization_error: bool = False,
     ) -> None:
         """Writes a folder that bm25s 0.3.16 and :meth:`load` read."""
+        self._matrix()
         folder = Path(save_dir)
         folder.mkdir(parents=True, exist_ok=True)
         files.write_array(folder / data_name, self.scores["data"])

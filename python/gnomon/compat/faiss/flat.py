@@ -155,7 +155,7 @@ class IndexFlat(Index):
         is_ip = self.metric_type == METRIC_INNER_PRODUCT
         with np.errstate(over="ignore"):
             limit = np.float32(thresh)
-        lims = np.zeros(len(queries) + 1, np.int64)
+        lims = np.zeros(len(queries) + 1, np.uint64)
         empty = np.zeros(0, np.float32), np.zeros(0, np.int64)
         dense = self._ready()
         if dense is None or not len(queries) or np.isnan(limit):
@@ -170,7 +170,7 @@ class IndexFlat(Index):
             inside = inside[np.argsort(hit.ids[inside])]
             D.append(near[inside])
             I.append(hit.ids[inside])
-            lims[place + 1] = lims[place] + len(D[-1])
+            lims[place + 1] = lims[place] + np.uint64(len(D[-1]))
         return lims, np.concatenate(D), np.concatenate(I)
 
     def assign(self, x: Any, k: int, labels: Any = None) -> Int64:
