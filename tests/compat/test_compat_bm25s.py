@@ -280,14 +280,15 @@ def test_errors() -> None:
         index.retrieve([["a"]], k=-1)
     with pytest.raises(TypeError, match="k must be a whole number"):
         index.retrieve([["a"]], k=1.0)
-    for query, message in (([7], "maximum token ID in the query \\(7\\)"), ([-2], "token id -2")):
+    for token, message in ((7, "maximum token ID in the query \\(7\\)"), (-2, "token id -2")):
         with pytest.raises(ValueError, match=message):
-            index.get_scores(query)
-    for queries, message in (
-        ((["a"], ["b"], "c"), "tuple of two elements"),
-        ((3, {"a": 0}), "first element of the tuple"),
-        (([[0]], "vocab"), "second element of the tuple"),
-    ):
+            index.get_scores([token])
+    tuples: dict[str, Any] = {
+        "tuple of two elements": (["a"], ["b"], "c"),
+        "first element of the tuple": (3, {"a": 0}),
+        "second element of the tuple": ([[0]], "vocab"),
+    }
+    for message, queries in tuples.items():
         with pytest.raises(ValueError, match=message):
             index.retrieve(queries, k=1)
     with pytest.raises(ValueError, match="no token at all"):
