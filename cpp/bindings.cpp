@@ -54,6 +54,7 @@ PYBIND11_MODULE(_core, module) {
     gnomon::register_bm25(module);
     gnomon::register_bm25_snapshot(module);
     gnomon::register_bm25_arrays(module);
+    gnomon::register_impacts(module);
     gnomon::register_query(module);
     gnomon::register_bm25_search(module);
     gnomon::register_bm25_device(module);

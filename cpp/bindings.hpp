@@ -16,6 +16,7 @@ void register_filter(pybind11::module_& module);  // after register_bm25
 void register_bm25(pybind11::module_& module);
 void register_bm25_snapshot(pybind11::module_& module);
 void register_bm25_arrays(pybind11::module_& module);
+void register_impacts(pybind11::module_& module);
 void register_query(pybind11::module_& module);
 void register_bm25_search(pybind11::module_& module);
 void register_bm25_device(pybind11::module_& module);  // after register_bm25_search

@@ -29,7 +29,7 @@ TOP_LEVEL = {
 CPP_LEAVES = {
     *("bm25.hpp", "order.hpp", "error.hpp", "parallel.hpp", "chunked.hpp", "crc32c.hpp"),
     *("analyze.hpp", "analyze_ascii.hpp", "porter.hpp", "storage.hpp", "kernels/kernels.hpp"),
-    *("doc_set.hpp", "query_near.hpp", "vocabulary_sorted.hpp"),
+    *("doc_set.hpp", "query_near.hpp", "vocabulary_sorted.hpp", "impacts.hpp"),
 }
 # What the other files of the core must not include. A file may always include its own header.
 CPP_FORBIDDEN = {
@@ -45,6 +45,7 @@ CPP_FORBIDDEN = {
     "analyze_filter.hpp": r"(?!analyze\.hpp|vocabulary\.hpp)",
     "analyze_filter.cpp": r"(?!error\.hpp)",
     "porter.cpp": r".",
+    "impacts.cpp": r"(?!error\.hpp)",
     "vocabulary.hpp": r"(?!storage\.hpp)",
     "vocabulary.cpp": r"(bm25|dense|mmr|analyze|kernels)",
     "bm25_index.hpp": r"(bm25_(search|snapshot|builder)|dense|mmr)",

@@ -145,6 +145,26 @@ def segment_of_tokens(token_ids: NDArray[Any], offsets: NDArray[np.int64]) -> Bm
 def segment_of_counts(
     indptr: NDArray[Any], indices: NDArray[Any], data: NDArray[Any], n_terms: int
 ) -> Bm25Index: ...
+
+@final
+class Impacts:
+    def __init__(
+        self,
+        data: NDArray[Any],
+        indices: NDArray[Any],
+        indptr: NDArray[np.int64],
+        n_docs: int,
+    ) -> None: ...
+    def sums(self, columns: NDArray[np.int64]) -> NDArray[Any]: ...
+    def top_k(
+        self,
+        columns: NDArray[np.int64],
+        offsets: NDArray[np.int64],
+        k: int,
+        shifts: NDArray[Any] | None = None,
+        threads: int = 0,
+    ) -> tuple[NDArray[Any], NDArray[np.int64]] | None: ...
+
 def bm25_device_formula(scorer: Bm25Scorer) -> dict[str, Any]: ...
 def bm25_device_segments(scorer: Bm25Scorer) -> list[dict[str, Any]]: ...
 def bm25_device_live(scorer: Bm25Scorer) -> list[NDArray[np.uint64] | None]: ...

@@ -225,6 +225,44 @@ def test_a_corpus_that_json_cannot_hold(tmp_path: Path) -> None:
         index.save(tmp_path, raise_on_serialization_error=True)
 
 
+def test_scores_can_be_replaced_and_are_not_written_to_behind_the_search() -> None:
+    index = ours.BM25()
+    index.index([["a", "b"], ["b"], ["c"]])
+    other = ours.BM25()
+    other.index([["a"], ["a", "b"], ["b", "b"]])
+    assert index.retrieve([["b"]], k=1).documents.tolist() == [[1]]
+    with pytest.raises(ValueError, match="read-only"):
+        index.scores["data"][0] = 9.0
+    index.scores = other.scores
+    assert index.retrieve([["b"]], k=1).documents.tolist() == [[2]]
+    index.scores = {**other.scores, "data": other.scores["data"] * np.float32([1, 1, 9, 1])}
+    assert index.retrieve([["b"]], k=1).documents.tolist() == [[1]]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_scores_that_only_numpy_can_sum(dtype: str) -> None:
+    index = ours.BM25(dtype=dtype)
+    index.index([["a", "b"], ["b"], ["c"], ["a"]])
+    index.scores["data"] = index.scores["data"].copy()
+    index.scores["data"][0] = np.inf
+    found = index.retrieve([["a"], ["b", "c"]], k=4)
+    for row, query in enumerate((["a"], ["b", "c"])):
+        every = index.get_scores(query)
+        assert found.documents[row].tolist() == np.argsort(-every, kind="stable").tolist()
+        assert found.scores[row].tolist() == np.sort(every)[::-1].tolist()
+
+
+def test_without_an_index(tmp_path: Path) -> None:
+    index = ours.BM25()
+    for use in (
+        lambda: index.retrieve([["a"]], k=1),
+        lambda: index.get_scores(["a"]),
+        lambda: index.save(tmp_path),
+    ):
+        with pytest.raises(AttributeError, match=r"call index\(\) or load\(\)"):  # as bm25s
+            use()
+
+
 def test_errors() -> None:
     index = ours.BM25()
     index.index([["a"], ["b"]])
@@ -240,8 +278,19 @@ def test_errors() -> None:
         index.retrieve([["a"]], k=1, return_as="list")
     with pytest.raises(ValueError, match="non-negative"):
         index.retrieve([["a"]], k=-1)
-    with pytest.raises(ValueError, match="token id 7"):
-        index.get_scores([7])
+    with pytest.raises(TypeError, match="k must be a whole number"):
+        index.retrieve([["a"]], k=1.0)
+    for token, message in ((7, "maximum token ID in the query \\(7\\)"), (-2, "token id -2")):
+        with pytest.raises(ValueError, match=message):
+            index.get_scores([token])
+    tuples: dict[str, Any] = {
+        "tuple of two elements": (["a"], ["b"], "c"),
+        "first element of the tuple": (3, {"a": 0}),
+        "second element of the tuple": ([[0]], "vocab"),
+    }
+    for message, queries in tuples.items():
+        with pytest.raises(ValueError, match=message):
+            index.retrieve(queries, k=1)
     with pytest.raises(ValueError, match="no token at all"):
         ours.BM25().index([])
     with pytest.raises(ValueError, match="Invalid method"):

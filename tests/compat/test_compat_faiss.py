@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 from gnomon.compat import faiss as ours
+from gnomon.compat.faiss import flat as flat_module
 from gnomon.compat.faiss import shared
 from gnomon.reference.dense import dot, l2
 from hypothesis import given, settings
@@ -107,6 +108,7 @@ def test_range(rows: Any, metric: int, radius: float) -> None:
     index = ours.IndexFlat(rows.shape[1], metric)
     index.add(rows)
     lims, D, I = index.range_search(rows, radius)
+    assert lims.dtype == np.uint64  # as faiss'
     for q, query in enumerate(rows):
         values = np.array(scores_of(query, rows, metric), np.float32)
         inside = values > radius if metric == ours.METRIC_INNER_PRODUCT else values < radius
@@ -357,3 +359,12 @@ def test_what_gnomon_does_not_have_goes_to_faiss(tmp_path: Path) -> None:
     selector = faiss.IDSelectorRange(3, 9)
     params = faiss.SearchParameters(sel=selector)
     assert own.search(rows[:1], 1, params=params)[1][0, 0] in range(3, 9)
+
+
+def test_blocks_are_joined_without_a_second_copy_of_all_rows() -> None:
+    blocks = [np.full((n, 2), n, np.float32) for n in (3, 1, 4)]
+    kept = list(blocks)
+    rows = flat_module._joined(blocks)
+    assert rows.tolist() == np.concatenate(kept).tolist()
+    assert all(np.shares_memory(block, rows) for block in blocks)  # the originals are let go
+    assert flat_module._joined(kept[:1]) is kept[0]

@@ -181,6 +181,21 @@ def test_errors() -> None:
         type("Mine", (ours.BM25Okapi,), {"_calc_idf": lambda self, nd: None})
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_no_number_and_what_cannot_be_set(name: str) -> None:
+    corpus = [["a"], ["b"], ["c"]]
+    bm25 = getattr(ours, name)(corpus)
+    for doc_ids in ([1.0], [0, True], ["0"], np.array([0.5])):  # as rank_bm25, but for its text
+        with pytest.raises(IndexError, match="no whole number"):
+            bm25.get_batch_scores(["a"], doc_ids)
+    assert bm25.get_batch_scores(["c"], np.array([2, -1]))[0] > 0
+    with pytest.raises(TypeError, match="k1 must be a number"):
+        getattr(ours, name)(corpus, k1="1.5")
+    for attribute in ("avgdl", "corpus_size"):  # written to, it would change no score
+        with pytest.raises(AttributeError):
+            setattr(bm25, attribute, 9)
+
+
 @pytest.mark.parametrize("name", ["BM25L", "BM25Plus"])
 def test_without_a_token_all_scores_are_zero(name: str) -> None:
     assert getattr(ours, name)([[], []]).get_scores(["a"]).tolist() == [0.0, 0.0]

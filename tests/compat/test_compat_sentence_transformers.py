@@ -40,6 +40,21 @@ def test_search_is_score_falling_then_id_rising(rows: Any, n_queries: int, top_k
         assert all(type(hit["corpus_id"]) is int and type(hit["score"]) is float for hit in hits)
 
 
+@pytest.mark.parametrize("level", [None, "scalar"])
+def test_many_queries_at_once_find_what_each_finds(
+    level: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many are screened, few are not; with ties and zero rows."""
+    if level:
+        monkeypatch.setenv("GNOMON_LEVEL", level)
+    rng = np.random.default_rng(3)
+    rows = rng.integers(-2, 3, (5000, 6)).astype(np.float32)
+    rows[::50] = 0
+    queries = np.concatenate([rows[:20], rng.normal(size=(20, 6)).astype(np.float32)])
+    found = ours.semantic_search(queries, rows, top_k=30)
+    assert found == [ours.semantic_search(query, rows, top_k=30)[0] for query in queries]
+
+
 @given(
     rows=matrices(), max_pairs=st.integers(0, 30), top_k=st.integers(0, 6), chunk=st.integers(1, 9)
 )

@@ -252,3 +252,12 @@ def test_the_estimator_check() -> None:
     estimator = ours.ExactNearestNeighbors(metric="cosine", algorithm="brute")
     results = check_estimator(estimator, on_skip=None)
     assert sum(result["status"] == "passed" for result in results) >= 40
+
+
+def test_no_jobs_are_refused() -> None:
+    for dtype in (np.float32, np.float64):
+        rows = np.eye(9, dtype=dtype)
+        fitted = ours.ExactNearestNeighbors(metric="cosine", n_jobs=0).fit(rows)
+        for search in (fitted.kneighbors, fitted.radius_neighbors):
+            with pytest.raises(ValueError, match="n_jobs == 0"):
+                search(rows)

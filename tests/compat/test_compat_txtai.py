@@ -45,7 +45,21 @@ def test_bits_are_refused() -> None:
         Exact({"quantize": 1})
 
 
-def test_inside_txtai() -> None:
+def test_rows_are_held_and_files_are_not(tmp_path: Path) -> None:
+    rows = ROWS.copy()
+    held = Exact({})
+    held.index(rows)
+    assert np.shares_memory(held.backend.index._blocks()[0][1], rows)
+    np.save(tmp_path / "rows.npy", ROWS)
+    mapped = Exact({})
+    mapped.index(np.load(tmp_path / "rows.npy", mmap_mode="r"))
+    (tmp_path / "rows.npy").write_bytes(b"")  # a mapping would now end the process
+    assert mapped.search(ROWS[:3], 4) == held.search(ROWS[:3], 4)
+    with pytest.raises(ValueError, match="row 2"):
+        Exact({}).index(np.where(np.arange(30)[:, None] == 2, np.nan, ROWS).astype(np.float32))
+
+
+def test_inside_txtai(tmp_path: Path) -> None:
     txtai = pytest.importorskip("txtai", reason="txtai is not installed")
     found = []
     for backend in ("numpy", "gnomon.compat.txtai.Exact"):
@@ -55,5 +69,13 @@ def test_inside_txtai() -> None:
         embeddings.index([(i, i, None) for i in range(20)])
         embeddings.upsert([(i, i, None) for i in range(20, 30)])
         embeddings.delete([5])
-        found.append([[i for i, _ in hits] for hits in embeddings.batchsearch(list(range(4)), 5)])
+        queries = list(range(4))
+        found.append([[i for i, _ in hits] for hits in embeddings.batchsearch(queries, 5)])
     assert found[0] == found[1]
+    embeddings.save(str(tmp_path / "index"))
+    assert embeddings.config["build"]["settings"] == {"gnomon": "exact"}
+    again = txtai.Embeddings()
+    again.load(str(tmp_path / "index"))
+    again.config["transform"] = None
+    assert again.count() == 29
+    assert again.ann.search(ROWS[:4], 5) == embeddings.ann.search(ROWS[:4], 5)

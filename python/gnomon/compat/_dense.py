@@ -1,12 +1,13 @@
 """Which of the engine's searches the drop-ins take; no answer depends on it.
 
-A plain int8 screen takes about as long to make as a pass over the rows, and pays from some 16
-queries on. The turned screen of ``"auto"`` serves single queries better, but takes forty times as
+A plain int8 screen takes as long to make as a scan for some thirty queries, and pays from there
+on. The turned screen of ``"auto"`` serves single queries better, but takes forty times as
 long to make, which a program that adds and searches by turns would pay again and again.
 """
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy.typing as npt
 from .. import _core
 from ..dense_index import DenseIndex
 
-_FEW_QUERIES, _FEW_ROWS = 16, 4096
+_FEW_QUERIES, _FEW_ROWS = 32, 4096
 
 Float32 = npt.NDArray[np.float32]
 
@@ -38,5 +39,9 @@ def top_rows(
     if len(queries) < _FEW_QUERIES or len(rows) < _FEW_ROWS:
         found: Any = _core.dense_top_k(rows, queries, metric, best, "zero", threads or 0)
         return found[0], found[1]
-    hits = index_of(rows, metric).search(queries, best, threads=threads)
+    index = index_of(rows, metric)
+    # What serves an index that lives on, to time each way of searching, is lost on a single call.
+    fast = index.screen_bytes and os.environ.get("GNOMON_LEVEL") != "scalar"
+    screen = "int8" if fast and len(_core.levels()) > 1 else "auto"
+    hits = index.search(queries, best, screen=screen, threads=threads)
     return hits.ids, hits.scores

@@ -24,6 +24,7 @@ k1, b, delta                anything                          k1 from 0 to 1e100
 k1, b, delta set later      count                             the same
 idf, doc_freqs, doc_len     change the scores when written    ``idf`` is read-only; the lists are
                                                               made when asked for
+avgdl, corpus_size          change the scores when written    read-only
 a subclass's ``_calc_idf``  used                              TypeError: use rank_bm25
 ``get_scores`` and memory   all documents' dicts              an inverted index
 ==========================  ================================  ==================================
@@ -41,6 +42,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from .. import _core
+from ..arrays import as_number
 from ..bm25 import BM25Index
 from ..bm25_formula import Formula
 from ..results import Float64Array, Int64Array
@@ -59,8 +61,6 @@ class BM25:
 
     k1: float
     b: float
-    corpus_size: int
-    avgdl: float
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -106,13 +106,12 @@ class BM25:
         """All that is derived from the documents' tokens; also of an unpickled object."""
         self._tokens, self._ids, self._offsets = tokens, ids, offsets
         self._vocabulary = {token: place for place, token in enumerate(tokens)}
-        self.corpus_size = len(offsets) - 1
-        self.avgdl = len(ids) / self.corpus_size
+        self._avgdl = len(ids) / self.corpus_size
         self._index = BM25Index.build((ids, offsets)) if index is None else index
         self._scorers: dict[Formula, _core.Bm25Scorer] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        derived = ("_vocabulary", "_index", "_scorers", "corpus_size", "avgdl")
+        derived = ("_vocabulary", "_index", "_scorers", "_avgdl")
         return {name: value for name, value in vars(self).items() if name not in derived}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
@@ -146,6 +145,8 @@ class BM25:
         """
         wanted = [*doc_ids]
         for doc_id in wanted:
+            if isinstance(doc_id, (bool, np.bool_)) or not hasattr(doc_id, "__index__"):
+                raise IndexError(f"doc_ids holds {doc_id!r}, which is no whole number")
             if doc_id >= self.corpus_size:
                 raise AssertionError(f"doc_ids holds {doc_id}; there are {self.corpus_size}")
         places = np.arange(self.corpus_size)[np.array(wanted, np.int64)]
@@ -171,20 +172,45 @@ class BM25:
 
     def _best(self, terms: list[int], n: int | None) -> list[int]:
         count = len(range(self.corpus_size)[:n])
-        if count < self.corpus_size and not self._parameters().name.startswith(_ABSENT_COUNTS):
+        if count < self.corpus_size:
+            # Among the documents with a query term, which a search reads; each of the others has
+            # the same score, and comes before no document of a greater one.
             slots, found = self._scorer().search(terms, count, None, False, None, 1, "")
-            if len(slots) == count and (count == 0 or found[-1] > 0.0):
+            if len(slots) == count and (count == 0 or found[-1] > self._absent_score(terms)):
                 best: list[int] = slots.tolist()
-                return best  # a document without any query term scores 0
+                return best
         scores = self._scorer().scores(terms, None, False, "")
         order: list[int] = np.argsort(-scores, kind="stable")[:count].tolist()
         return order
+
+    def _absent_score(self, terms: list[int]) -> float:
+        """The score of a document without any of the terms, added up as in the formula."""
+        formula = self._parameters()
+        score = 0.0
+        for place in terms if formula.name.startswith(_ABSENT_COUNTS) else ():
+            idf = (self._scorer().term(place) or (0, 0.0))[1]
+            k1, delta = formula.k1, formula.delta
+            if formula.name == "rank_bm25-l-head":
+                score += 0.0 if k1 + delta == 0.0 else idf * (k1 + 1.0) * delta / (k1 + delta)
+            else:
+                score += idf * delta
+        return score
 
     def _documents(self) -> list[list[Hashable]]:
         """The tokens of each document again."""
         tokens, ids = self._tokens, self._ids.tolist()
         ends = pairwise(self._offsets.tolist())
         return [[tokens[place] for place in ids[first:last]] for first, last in ends]
+
+    @property
+    def corpus_size(self) -> int:
+        """How many documents; read-only."""
+        return len(self._offsets) - 1
+
+    @property
+    def avgdl(self) -> float:
+        """Their mean length; read-only."""
+        return self._avgdl
 
     @property
     def doc_len(self) -> list[int]:
@@ -255,7 +281,10 @@ class BM25Okapi(BM25):
 
     def _parameters(self) -> Formula:
         return Formula(
-            "rank_bm25-okapi", float(self.k1), float(self.b), idf_floor=float(self._floor)
+            "rank_bm25-okapi",
+            as_number(self.k1, "k1"),
+            as_number(self.b, "b"),
+            idf_floor=float(self._floor),
         )
 
 
@@ -288,7 +317,12 @@ class BM25L(BM25):
 
     def _parameters(self) -> Formula:
         name = self._formula if self.compat == "0.2.2" else f"{self._formula}-head"
-        return Formula(name, float(self.k1), float(self.b), float(self.delta))
+        return Formula(
+            name,
+            as_number(self.k1, "k1"),
+            as_number(self.b, "b"),
+            as_number(self.delta, "delta"),
+        )
 
 
 class BM25Plus(BM25L):

@@ -41,17 +41,23 @@ UMAP (rows and distances of each row's neighbours, itself first)::
 
     umap.UMAP(n_neighbors=15, precomputed_knn=precomputed_knn(X, 15)).fit_transform(X)
 
-t-SNE, DBSCAN, SpectralClustering, LocalOutlierFactor: a graph of neighbours in their place::
+t-SNE (whose default perplexity of 30 asks for 91 neighbours), DBSCAN, SpectralClustering,
+LocalOutlierFactor: a graph of neighbours in their place::
 
     make_pipeline(
-        KNeighborsTransformer(n_neighbors=90, metric="cosine", mode="distance"),
+        KNeighborsTransformer(n_neighbors=91, metric="cosine", mode="distance"),
         TSNE(metric="precomputed", init="random"),
     ).fit_transform(X)
 
-HDBSCAN of scikit-learn takes the distances of all pairs; for a graph, use DBSCAN or ``hdbscan``::
+HDBSCAN of scikit-learn takes the distances of all pairs; for a graph, use DBSCAN or ``hdbscan``,
+whose graph must hang together: its parts are tied by the greatest distance (of cosine, 2)::
 
     graph = kneighbors_graph(X, 50, mode="distance", metric="cosine")
-    hdbscan.HDBSCAN(metric="precomputed").fit(graph.maximum(graph.T))
+    graph = graph.maximum(graph.T).tolil()
+    parts = scipy.sparse.csgraph.connected_components(graph)[1]
+    first, *others = np.unique(parts, return_index=True)[1]
+    graph[first, others] = graph[others, first] = 2.0
+    hdbscan.HDBSCAN(metric="precomputed").fit(graph.tocsr())
 
 Examples
 --------
@@ -159,11 +165,12 @@ class _Exact:
         return self._distances(scores, queries), ids
 
     def _top(self: Any, queries: Any, k: int) -> tuple[Any, Any]:
+        threads = _threads(self.n_jobs)
         if isinstance(self._engine, Exact64):
             return self._engine.top(queries, k)
         if queries.dtype != np.float32:
             return Exact64(self._fit_X.astype(np.float64), self._engine.metric).top(queries, k)
-        hits = self._engine.search(queries, k, threads=_threads(self.n_jobs))
+        hits = self._engine.search(queries, k, threads=threads)
         return hits.ids, hits.scores
 
     def _distances(self: Any, scores: Any, queries: Any) -> Any:
@@ -208,6 +215,7 @@ class _Exact:
 
     def _within(self: Any, queries: Any, limit: float) -> list[tuple[Any, Any]]:
         """Ids, rising, and scores of all rows whose distance may be within the limit."""
+        threads = _threads(self.n_jobs)
         wide = limit + 1e-6 * (abs(limit) + 1e-30)  # what rounds to the limit counts as well
         if self.effective_metric_ == "cosine":
             least = 1.0 - wide - 1e-7
@@ -218,7 +226,7 @@ class _Exact:
         if queries.dtype != np.float32:
             rows = self._fit_X.astype(np.float64)
             return Exact64(rows, self._engine.metric).within(queries, least)
-        hits = self._engine.search(queries, None, min_score=least, threads=_threads(self.n_jobs))
+        hits = self._engine.search(queries, None, min_score=least, threads=threads)
         orders = [np.argsort(hit.ids) for hit in hits]
         return [(h.ids[order], h.scores[order]) for h, order in zip(hits, orders, strict=True)]
 
@@ -345,4 +353,6 @@ def _threads(n_jobs: int | None) -> int | None:
     """``n_jobs`` of scikit-learn: -1 is all cores, -2 all but one."""
     if n_jobs is None:
         return None
+    if n_jobs == 0:
+        raise ValueError("n_jobs == 0 in Parallel has no meaning")
     return n_jobs if n_jobs > 0 else max(1, _core.thread_count(0) + 1 + n_jobs)

@@ -70,10 +70,13 @@ class Exact(_Base):
         self.backend: Any = None
 
     def index(self, embeddings: Any) -> None:
-        """Takes the rows [N, D], numbered from 0 on."""
+        """Takes the rows [N, D], numbered from 0 on; float32 ones are held, not copied."""
         rows = np.asarray(embeddings)
         self.backend = IndexIDMap(IndexFlatIP(rows.shape[1]))
-        self.backend.add_with_ids(rows, np.arange(len(rows)))
+        if _in_memory(embeddings):  # txtai's own numpy backend keeps them as well
+            self.backend._adopt(rows)
+        else:  # perhaps a file, which txtai deletes
+            self.backend.add_with_ids(rows, np.arange(len(rows)))
         self.config["offset"] = len(rows)
         self._record({"gnomon": "exact"})
 
@@ -118,3 +121,12 @@ class Exact(_Base):
         """Txtai's note of when and with what the index was made."""
         if hasattr(self, "metadata"):
             self.metadata(settings)
+
+
+def _in_memory(rows: Any) -> bool:
+    """Whether NumPy's own memory holds the rows, and not a mapped file or another library's."""
+    while isinstance(rows, np.ndarray) and not isinstance(rows, np.memmap):
+        if rows.base is None:
+            return True
+        rows = rows.base
+    return False

@@ -24,8 +24,12 @@ empty first query, numba     ValueError                       zeros
 a corpus of equal lists      ValueError from reshape          an array of objects
 ``index`` without a token    ValueError of max()              ValueError that says so
 ``backend="numba"``          compiles; documents are int32    one scorer; documents are int32
-``n_threads``, progress,     used                             accepted; the answers do not depend
-``chunksize``, ``compile``                                    on them
+``n_threads``                0: one thread                    0: all (``GNOMON_THREADS``); the
+                                                              answers do not depend on it
+progress, ``chunksize``,     used                             accepted; the answers do not depend
+``compile``                                                   on them
+arrays in ``scores``         can be written to                can be replaced; they are read-only
+                                                              from the first search on
 ``allow_pickle``             passed to NumPy                  nothing is pickled or unpickled
 damaged folders              undefined                        ValueError naming the folder
 ``save``                     file by file                     each file in one step
@@ -49,6 +53,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ...arrays import as_count
 from . import files, scoring, selection, tokenization
 from .tokenization import Tokenized, tokenize
 
@@ -136,8 +141,9 @@ class BM25:
         self.csc_backend = csc_backend
         self.scores: dict[str, Any] = {}
         self.vocab_dict: dict[Any, int] = {}
-        self.unique_token_ids_set: set[int] = set()
+        self.unique_token_ids_set: set[int] | None = set()
         self.nonoccurrence_array: npt.NDArray[Any] | None = None
+        self._made: scoring.Columns | None = None
 
     def index(
         self,
@@ -179,26 +185,45 @@ class BM25:
         Raises ValueError for an id that the index does not have.
         """
         ids = self._column_ids(query_tokens_ids)
-        scores = scoring.columns_sum(self.scores, ids, np.dtype(self.dtype))
+        scores = scoring.columns_sum(self._columns(), ids)
         if self.nonoccurrence_array is not None:
             scores += self._shift(ids)
         if weight_mask is not None:
             scores *= weight_mask
         return scores
 
+    def _matrix(self) -> dict[str, Any]:
+        if not self.scores:
+            raise AttributeError("there is no index yet; call index() or load() first")
+        return self.scores
+
+    def _columns(self) -> scoring.Columns:
+        """The arrays of ``scores`` as the engine reads them."""
+        made = self._made  # another thread may replace it
+        if made is None or not made.are_of(self.scores):
+            self._made = made = scoring.Columns(self.scores, np.dtype(self.dtype))
+        return made
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_made": None}
+
     def _shift(self, ids: npt.NDArray[Any]) -> Any:
         """What a document without any of the tokens scores; None for 0."""
         return None if self.nonoccurrence_array is None else self.nonoccurrence_array[ids].sum()
 
-    def _column_ids(self, query_tokens_ids: Any) -> npt.NDArray[Any]:
+    def _column_ids(self, query_tokens_ids: Any) -> npt.NDArray[np.int64]:
         """Token ids as an array, without the empty token; ValueError for one without a column."""
-        ids = np.asarray(query_tokens_ids, dtype=np.dtype(self.int_dtype)).ravel()
-        n_columns = len(self.scores["indptr"]) - 1
+        ids = np.asarray(query_tokens_ids, dtype=np.int64).ravel()
+        n_columns = len(self._matrix()["indptr"]) - 1
         if self.vocab_dict.get("") == n_columns:
             ids = ids[ids != n_columns]  # the empty token: in no document, so without a column
-        if len(ids) and not (ids.min() >= 0 and ids.max() < n_columns):
-            bad = ids.max() if ids.min() >= 0 else ids.min()
-            raise ValueError(f"the query holds the token id {bad}; the index has {n_columns}")
+        if len(ids) and ids.max() >= n_columns:
+            raise ValueError(
+                f"The maximum token ID in the query ({ids.max()}) is higher than the number of "
+                f"tokens in the index, which is {n_columns}"
+            )
+        if len(ids) and ids.min() < 0:
+            raise ValueError(f"the query holds the token id {ids.min()}; the least is 0")
         return ids
 
     def get_scores(self, query_tokens_single: Any, weight_mask: Any = None) -> Any:
@@ -236,7 +261,8 @@ class BM25:
         Raises ValueError for k greater than the number of documents, a query that is no list, a
         mask that is not one number a document, another ``return_as``.
         """
-        n_docs = self.scores["num_docs"]
+        n_docs = self._matrix()["num_docs"]
+        k = as_count(k, "k", None)
         if k > n_docs:
             raise ValueError(
                 f"k of {k} is larger than the number of available scores, which is {n_docs} "
@@ -250,33 +276,61 @@ class BM25:
         selection.check_backend(backend_selection)
         _check_mask(weight_mask, n_docs)
         queries = self._queries(query_tokens)
-        documents = np.zeros((len(queries), k), np.int32 if self.backend == "numba" else np.int64)
-        scores = np.zeros((len(queries), k), np.dtype(self.dtype))
-        few = None if weight_mask is not None else scoring.TopOfColumns(self.scores, scores.dtype)
-        for row, query in enumerate(queries):
-            ids = self._column_ids(self._token_ids(query))
-            best = None if few is None else few.best(ids, k, self._shift(ids))
-            if best is None:
-                every = self.get_scores_from_ids(ids, weight_mask)
-                best = selection.topk(every, k, backend_selection)
-            scores[row], documents[row] = best
+        given = [self._column_ids(self._token_ids(query)) for query in queries]
+        scores, documents = self._best(given, k, weight_mask, n_threads)
+        if self.backend == "numba":
+            documents = documents.astype(np.int32)
         corpus = self.corpus if corpus is None else corpus
         found = documents if corpus is None else _entries(corpus, documents)
         return Results(found, scores) if return_as == "tuple" else found
+
+    def _best(
+        self, queries: list[npt.NDArray[np.int64]], k: int, weight_mask: Any, n_threads: int
+    ) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
+        """Scores and documents [queries, k] for the column numbers of each query."""
+        if weight_mask is None:
+            shifts = None
+            if self.nonoccurrence_array is not None:
+                shifts = np.array([self._shift(ids) for ids in queries], np.dtype(self.dtype))
+            found = self._columns().best(queries, k, shifts, max(n_threads, 0))
+            if found is not None:
+                return found
+        documents = np.zeros((len(queries), k), np.int64)
+        scores = np.zeros((len(queries), k), np.dtype(self.dtype))
+        for row, ids in enumerate(queries):
+            every = self.get_scores_from_ids(ids, weight_mask)
+            scores[row], documents[row] = selection.topk(every, k)
+        return scores, documents
 
     def _queries(self, given: Any) -> list[Any]:
         """One list of tokens or known ids for each query."""
         if hasattr(given, "ids") and hasattr(given, "vocab"):
             given = (given.ids, given.vocab)
-        is_pair = isinstance(given, tuple) and len(given) == 2 and isinstance(given[1], Mapping)
-        if is_pair:
+        lists = isinstance(given, tuple) and all(isinstance(query, list) for query in given)
+        if isinstance(given, tuple) and not lists:
+            if len(given) != 2:
+                raise ValueError(
+                    "Expected a list of string or a tuple of two elements, token ids and "
+                    f"vocabulary; found {len(given)} elements"
+                )
+            if not isinstance(given[0], Iterable):
+                raise ValueError(
+                    "The first element of the tuple passed to retrieve must be an iterable."
+                )
+            if not isinstance(given[1], Mapping):
+                raise ValueError(
+                    "The second element of the tuple passed to retrieve must be a dictionary."
+                )
             given = tokenization.convert_tokenized_to_string_list(Tokenized(*given))
-        elif isinstance(given, tuple) and not all(isinstance(query, list) for query in given):
-            raise ValueError("a tuple of queries must hold lists of tokens, or be (ids, vocab)")
         queries = []
         for query in given:
             if isinstance(query, list) and query and isinstance(query[0], Integral):
-                query = [token for token in query if token in self.unique_token_ids_set]
+                known = self.unique_token_ids_set
+                if known is None:
+                    raise ValueError(
+                        "The unique_token_ids_set attribute is not found; call index()"
+                    )
+                query = [token for token in query if token in known]
                 if not query and "" not in self.vocab_dict:
                     raise ValueError(
                         "The query does not contain any tokens that are in the vocabulary; leave "
@@ -302,6 +356,7 @@ class BM25:
         raise_on_serialization_error: bool = False,
     ) -> None:
         """Writes a folder that bm25s 0.3.16 and :meth:`load` read."""
+        self._matrix()
         folder = Path(save_dir)
         folder.mkdir(parents=True, exist_ok=True)
         files.write_array(folder / data_name, self.scores["data"])

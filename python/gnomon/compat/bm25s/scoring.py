@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ... import _core
+
 METHODS = ("robertson", "lucene", "atire", "bm25l", "bm25+")
 SHIFTED = ("bm25l", "bm25+")  # a document gets something for a token that it lacks
 
@@ -113,59 +115,58 @@ def build(
     return matrix, shift
 
 
-def columns_sum(matrix: dict[str, Any], token_ids: Array, dtype: np.dtype[Any]) -> Array:
+class Columns:
+    """The arrays of an index as the compiled code reads them: where they lie, of types it knows.
+
+    Scores of another type than float32 and float64 are summed by NumPy, and so are those that may
+    overflow.
+    """
+
+    def __init__(self, matrix: dict[str, Any], dtype: np.dtype[Any]):
+        self.matrix, self.dtype = dict(matrix), dtype
+        self.engine: _core.Impacts | None = None
+        if dtype not in (np.float32, np.float64) or matrix["data"].dtype != dtype:
+            return
+        for name in ("data", "indices", "indptr"):  # a bound is known of every column
+            self.matrix[name].flags.writeable = False
+        data, indices = self.matrix["data"], self.matrix["indices"]
+        if indices.dtype not in (np.int32, np.int64):
+            indices = indices.astype(np.int64)
+        self.engine = _core.Impacts(
+            np.ascontiguousarray(data),
+            np.ascontiguousarray(indices),
+            np.ascontiguousarray(self.matrix["indptr"], np.int64),
+            int(self.matrix["num_docs"]),
+        )
+
+    def are_of(self, matrix: dict[str, Any]) -> bool:
+        """Whether the arrays are still these."""
+        return all(matrix[name] is value for name, value in self.matrix.items())
+
+    def best(
+        self, queries: Sequence[npt.NDArray[np.int64]], k: int, shifts: Any, threads: int
+    ) -> tuple[Array, npt.NDArray[np.int64]] | None:
+        """Scores and documents [queries, k]; None where NumPy must sum."""
+        if self.engine is None:
+            return None
+        offsets = np.zeros(len(queries) + 1, np.int64)
+        np.cumsum([len(query) for query in queries], out=offsets[1:])
+        columns = np.concatenate([np.zeros(0, np.int64), *queries])
+        return self.engine.top_k(columns, offsets, k, shifts, threads)
+
+
+def columns_sum(columns: Columns, token_ids: npt.NDArray[np.int64]) -> Array:
     """The sum of the columns of some tokens, left to right: a score for each document."""
+    if columns.engine is not None:
+        return columns.engine.sums(token_ids)
+    matrix = columns.matrix
     data, indices, indptr = matrix["data"], matrix["indices"], matrix["indptr"]
-    scores = np.zeros(matrix["num_docs"], dtype)
+    scores = np.zeros(matrix["num_docs"], columns.dtype)
     for token in token_ids.tolist():
         start, end = int(indptr[token]), int(indptr[token + 1])
         # intp: with any other type of index numpy adds several times as slowly
         np.add.at(scores, indices[start:end].astype(np.intp), data[start:end])
     return scores
-
-
-class TopOfColumns:
-    """The best documents of a query, read from its tokens' columns alone.
-
-    The sums are those of :func:`columns_sum`, bit for bit. The memory of one number a document is
-    kept from query to query; one object serves one thread.
-    """
-
-    def __init__(self, matrix: dict[str, Any], dtype: np.dtype[Any]):
-        self.matrix = matrix
-        self.sums = np.zeros(matrix["num_docs"], dtype)
-        self.last = np.zeros(matrix["num_docs"], np.int64)
-
-    def best(self, token_ids: Array, k: int, shift: Any) -> tuple[Array, Array] | None:
-        """Scores and documents: score falling, then document rising.
-
-        None where documents without any of the tokens may be among them, or a score is NaN.
-        """
-        data, indptr = self.matrix["data"], self.matrix["indptr"]
-        ends = [(int(indptr[token]), int(indptr[token + 1])) for token in token_ids.tolist()]
-        if not 0 < k <= sum(end - start for start, end in ends):
-            return None
-        indices = self.matrix["indices"]
-        columns = [indices[start:end].astype(np.intp) for start, end in ends]
-        for column, (start, end) in zip(columns, ends, strict=True):
-            np.add.at(self.sums, column, data[start:end])
-        touched = np.concatenate(columns)
-        places = np.arange(len(touched))
-        self.last[touched] = places
-        documents = touched[self.last[touched] == places]  # each once
-        scores = self.sums[documents]
-        self.sums[touched] = 0
-        if shift is not None:
-            scores += shift
-        if k > len(documents):
-            return None
-        worst = np.partition(scores, len(scores) - k)[len(scores) - k]
-        nothing = self.sums.dtype.type(0 if shift is None else shift)
-        if not worst > nothing or np.isnan(scores).any():
-            return None
-        near = np.flatnonzero(scores >= worst)
-        order = near[np.lexsort((documents[near], -scores[near]))[:k]]
-        return scores[order], documents[order]
 
 
 def checked_matrix(matrix: dict[str, Any], where: str) -> dict[str, Any]:

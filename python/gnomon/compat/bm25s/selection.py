@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,8 @@ def topk(
     """Scores and positions of the k best: score falling, then position rising, NaN last.
 
     ``backend`` is accepted and changes nothing; the result is always sorted. Raises ValueError for
-    k < 0, more than there are scores, or a backend that bm25s does not have.
+    k < 0, more than there are scores, or a backend that bm25s does not have; ImportError, as bm25s,
+    for ``"jax"`` without JAX.
 
     >>> topk([2.0, 2.0, 0.0, 1.0], 3)
     (array([2., 2., 1.]), array([0, 1, 3]))
@@ -35,9 +37,11 @@ def topk(
 
 
 def check_backend(backend: str) -> None:
-    """ValueError for a name that bm25s does not have.
+    """ValueError for a name that bm25s does not have, ImportError for "jax" without JAX.
 
     >>> check_backend("numpy")
     """
     if backend not in ("auto", "numpy", "jax", "numba"):
         raise ValueError(f"Invalid backend {backend!r}. Please choose from 'numpy' or 'jax'.")
+    if backend == "jax" and find_spec("jax") is None:
+        raise ImportError("JAX is not available. Leave the backend out: the answer is the same.")

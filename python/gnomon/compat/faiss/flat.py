@@ -98,8 +98,7 @@ class IndexFlat(Index):
         """The searchable rows; None when there are none."""
         with self._edits:
             if self._pending:
-                many = len(self._pending) > 1
-                rows = np.concatenate(self._pending) if many else self._pending[0]
+                rows = _joined(self._pending)
                 self._pending = []
                 if self._dense is None:
                     self._dense = index_of(rows, METRICS[self.metric_type])
@@ -156,7 +155,7 @@ class IndexFlat(Index):
         is_ip = self.metric_type == METRIC_INNER_PRODUCT
         with np.errstate(over="ignore"):
             limit = np.float32(thresh)
-        lims = np.zeros(len(queries) + 1, np.int64)
+        lims = np.zeros(len(queries) + 1, np.uint64)
         empty = np.zeros(0, np.float32), np.zeros(0, np.int64)
         dense = self._ready()
         if dense is None or not len(queries) or np.isnan(limit):
@@ -171,7 +170,7 @@ class IndexFlat(Index):
             inside = inside[np.argsort(hit.ids[inside])]
             D.append(near[inside])
             I.append(hit.ids[inside])
-            lims[place + 1] = lims[place] + len(D[-1])
+            lims[place + 1] = lims[place] + np.uint64(len(D[-1]))
         return lims, np.concatenate(D), np.concatenate(I)
 
     def assign(self, x: Any, k: int, labels: Any = None) -> Int64:
@@ -191,9 +190,13 @@ class IndexFlat(Index):
     ) -> tuple[Any, Any, Any]:
         """:meth:`search`, and the rows found [n, k, d]; NaN where there is none."""
         near, found = self.search(x, k, params=params, D=D, I=I)
-        rows = np.full((*found.shape, self.d), np.nan, np.float32)
-        rows[found >= 0] = self._gather(found[found >= 0])
-        return near, found, shared.given(R, rows, "R")
+        return near, found, shared.given(R, self._rows_of(found), "R")
+
+    def _rows_of(self, numbers: Int64) -> Float32:
+        """Copies of rows [n, k, d]; NaN for the number -1."""
+        rows = np.full((*numbers.shape, self.d), np.nan, np.float32)
+        rows[numbers >= 0] = self._gather(numbers[numbers >= 0])
+        return rows
 
     def _blocks(self) -> list[tuple[int, Float32]]:
         """The rows as they lie in memory, with the number of each block's first."""
@@ -273,6 +276,20 @@ class IndexFlat(Index):
         same = isinstance(otherIndex, IndexFlat) and otherIndex.d == self.d
         if not same or otherIndex.metric_type != self.metric_type:
             raise RuntimeError("the other index must be flat, with the same d and metric")
+
+
+def _joined(blocks: list[Float32]) -> Float32:
+    """The blocks as one matrix. Each is let go once copied: there are never two of all rows."""
+    if len(blocks) == 1:
+        return blocks[0]
+    rows = np.empty((sum(map(len, blocks)), blocks[0].shape[1]), np.float32)
+    start = 0
+    for place, block in enumerate(blocks):
+        part = rows[start : start + len(block)]
+        part[:] = block
+        blocks[place] = part  # the list is whole at any moment
+        start += len(part)
+    return rows
 
 
 class IndexFlatL2(IndexFlat):

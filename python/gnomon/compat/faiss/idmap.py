@@ -75,6 +75,12 @@ class IndexIDMap(Index):
             self.index.add(x)
             self._ids.append(names)
 
+    def _adopt(self, rows: Float32) -> None:
+        """Holds these rows as they lie, numbered from 0, and no others."""
+        with self.index._edits:
+            self.index._take([shared.finite(shared.matrix(rows, self.d))])
+            self._ids = [np.arange(len(rows))]
+
     def reset(self) -> None:
         """Removes all rows."""
         self.index.reset()
@@ -173,7 +179,6 @@ class IndexIDMap2(IndexIDMap):
     ) -> tuple[Any, Any, Any]:
         """As :meth:`IndexFlat.search_and_reconstruct`, with ids."""
         near, numbers = self.index._search(x, k, self._mask(params))
-        rows = np.full((*numbers.shape, self.d), np.nan, np.float32)
-        rows[numbers >= 0] = self.index._gather(numbers[numbers >= 0])
+        rows = self.index._rows_of(numbers)
         ids = shared.given(I, self._named(numbers), "I")
         return shared.given(D, near, "D"), ids, shared.given(R, rows, "R")
