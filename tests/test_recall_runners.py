@@ -212,6 +212,56 @@ def test_an_index_that_finds_too_few_is_named() -> None:
             list(sweep("hnswlib", rows, rows[:3], "l2", 2))
 
 
+@pytest.mark.parametrize(
+    ("spec", "why"),
+    [
+        ("hnswlib,m=3", "hnswlib has no option 'm'; options: M, ef_construction"),
+        ("gnomon,M=3", "gnomon has no option 'M'; options: none"),
+        ("hnswlib,M=0", "M must be at least 2, got 0"),  # the library would crash
+        ("faiss:HNSW,M=1", "M must be at least 2, got 1"),
+        ("faiss:IVF,nlist=0", "nlist must be at least 1, got 0"),
+        ("usearch@10,0", "values of a knob are at least 1, got 0"),
+        ("hnswlib@-5", "values of a knob are at least 1, got -5"),
+        ("faiss:Flat@5", "faiss:Flat is exact and has no knob"),
+    ],
+)
+def test_options_and_knobs_are_checked_before_anything_is_built(spec: str, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        parse_spec(spec)
+
+
+def test_a_build_that_cannot_be_is_one_line(world: Path) -> None:
+    need("faiss")
+    index = ["--index", "faiss:IVF,nlist=5000"]
+    result = run(world / "truth.npz", *vectors(world), *index, code=2)
+    assert "gnomon: faiss:IVF,nlist=5000: Error in void faiss::Clustering" in result.output
+
+
+@pytest.mark.parametrize(
+    ("option", "name", "why"),
+    [
+        ("--plot", "curve.pdf", "a plot is .png or .svg"),
+        ("--html", "absent/report.html", "absent: no such directory; make it first"),
+        ("--csv", "", "a directory; name a file"),
+    ],
+)
+def test_reports_without_a_place_are_refused_before_indexes_are_built(
+    option: str, name: str, why: str, world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(RUNNERS, "gnomon", lambda task: pytest.fail("it was built"))
+    index = ["--index", "gnomon", option, tmp_path / name]
+    assert why in run(world / "truth.npz", *vectors(world), *index, code=2).output
+
+
+def test_vectors_of_another_truth_are_refused_before_indexes_are_built(
+    world: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(RUNNERS, "gnomon", lambda task: pytest.fail("it was built"))
+    swapped = ["--base", world / "queries.fbin", "--queries", world / "queries.fbin"]
+    output = run(world / "truth.npz", *swapped, "--index", "gnomon", code=2).output
+    assert "but the base has 60 rows" in output
+
+
 def test_the_curve_from_the_shell(world: Path, tmp_path: Path) -> None:
     need("faiss")
     result = run(

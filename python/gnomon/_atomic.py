@@ -27,9 +27,11 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         yield temp
         sync(temp)
         os.replace(temp, target)
-    except BaseException:
+    except BaseException as error:
         with suppress(FileNotFoundError):
             os.unlink(temp)
+        if isinstance(error, OSError) and error.filename == str(temp):
+            error.filename = str(target)  # the name that the caller knows
         raise
     sync(target.parent)
 

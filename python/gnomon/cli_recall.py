@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -90,6 +91,7 @@ def recall(
     if plot_file and not indexes:
         raise click.UsageError("--plot draws recall against speed, which needs --index")
     with user_errors():
+        _require_places(csv_file, plot_file, html_file)
         exact = as_truth(truth, None, n_base, metric)
         runs: dict[str, Int64Array] = {}
         for name in results:
@@ -111,6 +113,20 @@ def recall(
         _print(measured, points, worst)
 
 
+def _require_places(csv_file: str | None, plot_file: str | None, html_file: str | None) -> None:
+    """Finds out before indexes are built, not after, that a report has no place."""
+    from .recall_html import require_plot
+
+    if plot_file:
+        require_plot(plot_file)
+    for name in filter(None, (csv_file, plot_file, html_file)):
+        folder = os.path.dirname(os.path.realpath(name))
+        if os.path.isdir(name):
+            raise IsADirectoryError(21, "a directory; name a file", name)
+        if not os.path.isdir(folder):
+            raise FileNotFoundError(2, "no such directory; make it first", folder)
+
+
 def _run(
     indexes: tuple[str, ...],
     truth: Truth,
@@ -123,13 +139,13 @@ def _run(
     """Builds and searches the indexes; a library that is missing ends the command at once."""
     from .arrays import as_float32
     from .groundtruth import opened
+    from .recall_inputs import require_fitting
     from .recall_runners import parse_spec, sweep
 
-    if truth.metric is None:
-        raise ValueError("--metric must be given: the truth does not say which one it is")
     for spec in indexes:
         parse_spec(spec)
     with opened(base, "base") as rows, opened(queries, "queries") as wanted:
+        require_fitting(truth, rows, wanted)
         matrix = as_float32(rows.read(0, rows.n_rows), "base")
         asked = as_float32(wanted.read(0, wanted.n_rows), "queries")
     points: list[Point] = []

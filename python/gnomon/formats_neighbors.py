@@ -210,8 +210,8 @@ def write_neighbors(
 ) -> None:
     """Writes neighbour lists [n, k] in one step; ivecs, ibin and npy hold the ids alone.
 
-    Raises ValueError for ids that the format cannot hold (int32; uint32 for bin), and where
-    distances are needed (none are).
+    Raises ValueError for ids that the format cannot hold (int32; uint32 for bin), and for an id
+    whose distance is NaN.
 
     >>> write_neighbors("found.ivecs", [[3, 1], [0, 2]])
     >>> read_neighbors("found.ivecs").ids.tolist()
@@ -223,6 +223,9 @@ def write_neighbors(
     near = None if distances is None else np.asarray(distances, np.float64)
     if near is not None and near.shape != table.shape:
         raise ValueError(f"distances {list(near.shape)} do not belong to ids {list(table.shape)}")
+    if near is not None and (np.isnan(near) & (table >= 0)).any():
+        row, place = (int(i) for i in np.argwhere(np.isnan(near) & (table >= 0))[0])
+        raise ValueError(f"row {row}: the distance of id {table[row, place]} is not a number")
     n, k = table.shape
     if kind in ("ivecs", "ibin"):
         write_raw(file, kind, [table], n, k)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import importlib.util
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -170,16 +171,22 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
         temp.write_text(text, encoding="utf-8")
 
 
-def write_plot(path: str, points: Sequence[Point], runs: dict[str, Recall]) -> None:
-    """Recall against speed and waiting as PNG or SVG, by the suffix; FormatError: no matplotlib."""
-    try:
-        import matplotlib
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise missing_extra(path, "matplotlib", "plot") from error
+def require_plot(path: str) -> str:
+    """The suffix, png or svg; ValueError for another, FormatError where matplotlib is missing."""
     suffix = os.path.splitext(path)[1].removeprefix(".").lower()
     if suffix not in ("png", "svg"):
         raise ValueError(f"a plot is .png or .svg, got {path!r}")
+    if importlib.util.find_spec("matplotlib") is None:
+        raise missing_extra(path, "matplotlib", "plot")
+    return suffix
+
+
+def write_plot(path: str, points: Sequence[Point], runs: dict[str, Recall]) -> None:
+    """Recall against speed and waiting as PNG or SVG, by the suffix; FormatError: no matplotlib."""
+    suffix = require_plot(path)
+    import matplotlib
+    from matplotlib.figure import Figure
+
     with matplotlib.rc_context({"svg.hashsalt": "gnomon"}):
         figure = Figure(figsize=(13, 5), layout="constrained")
         panels = {
