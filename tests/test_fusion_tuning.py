@@ -192,6 +192,8 @@ def test_the_command(tmp_path: Path) -> None:
         ("1 d1", "line 1: 2 fields"),
         ("1 d1 x\n", "line 1: 'x' is not a number"),
         ("1 d1 1\n1 d2 nope\n", "line 2: 'nope' is not a number"),
+        ("1 d1 1\n1 d2 nan\n", "line 2: 'nan' is not a finite number"),
+        ("1 d1 inf\n", "line 1: 'inf' is not a finite number"),
     ],
 )
 def test_lines_that_cannot_be_read_are_named(text: str, why: str, tmp_path: Path) -> None:
@@ -200,6 +202,10 @@ def test_lines_that_cannot_be_read_are_named(text: str, why: str, tmp_path: Path
     for read in (read_judgements, read_run):
         with pytest.raises(FormatError, match=why):
             read(str(path))
+    packed = gzip.compress(b"1 d1 1\n" * 1000)
+    path.write_bytes(packed[:12] + b"\xff" * 8 + packed[20:])
+    with pytest.raises(FormatError, match="not text"):
+        read_run(str(path))
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(FormatError, match="not text"):
         read_run(str(path))
