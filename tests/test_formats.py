@@ -117,6 +117,25 @@ def test_a_finite_value_is_never_written_as_infinite(
         assert source.read(0, 1).tolist() == given.tolist()
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_pipes_and_folders_are_refused_at_once(tmp_path: Path) -> None:
+    """Opening a pipe that nobody writes to would wait for ever."""
+    readers = [(open_vectors, FORMATS), (read_neighbors, NEIGHBOR_FORMATS)]
+    for read, kinds in readers:
+        for kind in kinds:
+            pipe = tmp_path / f"pipe.{kind}"
+            if not pipe.exists():
+                os.mkfifo(pipe)
+            with pytest.raises(FormatError, match="not a regular file"):
+                read(pipe)
+            folder = tmp_path / f"folder.{kind}"
+            folder.mkdir(exist_ok=True)
+            with pytest.raises(IsADirectoryError, match="a directory, not a file"):
+                read(folder)
+            with pytest.raises(FileNotFoundError, match="no such file"):
+                read(tmp_path / f"absent.{kind}")
+
+
 @pytest.mark.parametrize("value", [-1, 256, 0.5, np.nan, np.inf])
 def test_an_integer_format_refuses_what_it_would_change(value: float, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"row 1, component 0: .* is no uint8"):

@@ -199,6 +199,12 @@ def test_bad_arguments_are_named() -> None:
         gnomon.groundtruth(eye, eye, out="/nowhere/at/all/truth.npz")
 
 
+def test_a_pipe_is_no_place_for_an_answer(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "out.npz")
+    refused("out.npz: not a regular file", np.eye(2), np.eye(2), out=tmp_path / "out.npz")
+    assert (tmp_path / "out.npz").is_fifo()
+
+
 @pytest.mark.parametrize("which", ["base", "queries"])
 @pytest.mark.parametrize("link", [None, os.symlink, os.link])
 def test_the_answer_never_takes_the_place_of_its_vectors(

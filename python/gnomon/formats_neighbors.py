@@ -24,7 +24,7 @@ from .formats import format_of, split_key
 from .formats_arrays import open_hdf5_file, open_npy, write_npy
 from .formats_parquet import open_parquet_file
 from .formats_raw import open_bin, open_vecs, write_raw
-from .formats_source import FormatError, missing_extra
+from .formats_source import FormatError, missing_extra, require_file
 from .formats_truth import Int64Array, Neighbors, RangeNeighbors, check_truth
 
 FORMATS = ("bin", "ivecs", "ibin", "hdf5", "npy", "npz", "parquet")
@@ -65,8 +65,7 @@ def read_neighbors(
     """
     file, key = split_key(path)
     kind = format or format_of(file, FORMATS)
-    if not os.path.isfile(file):
-        raise FileNotFoundError(2, "no such file", file)
+    require_file(file)
     if kind == "bin":
         read = _read_bin(file)
         if isinstance(read, RangeNeighbors):

@@ -182,6 +182,8 @@ def _require_writable(target: Path) -> None:
         raise FileNotFoundError(2, "no such directory; make it first", str(target.parent))
     if target.is_dir():
         raise IsADirectoryError(21, "a directory; out is a file", str(target))
+    if target.exists() and not target.is_file():
+        raise FormatError(str(target), "not a regular file; it is left alone")
 
 
 def _require_another_file(target: Path, *sources: VectorSource) -> None:
