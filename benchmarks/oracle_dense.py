@@ -1,7 +1,7 @@
 """Whole data sets against a float64 oracle: ids, order and every bit of the scores.
 
 oracle_dense.py [--shapes 1000000x384,200000x768,100000x1536] [--queries 100] [--vectors FOLDER]
-                [--record FILE]
+                [--levels avx2,avx512] [--record FILE]
 
 The oracle shares no code with the core. It multiplies all rows with all queries in float64 (BLAS),
 keeps for each query the rows whose place its own rounding could not decide, scores those in the
@@ -25,7 +25,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -219,9 +219,10 @@ def child(folder: Path) -> None:
     print(json.dumps(found))
 
 
-def run_shape(base: Float32, real: Float32, n: int, dim: int, n_queries: int) -> list[Any]:
-    """One data set: oracle once, then every level in a process of its own."""
-    figures: list[Any] = []
+def run_shape(
+    base: Float32, real: Float32, n: int, dim: int, n_queries: int, levels: Sequence[str]
+) -> Iterator[dict[str, Any]]:
+    """One data set: oracle once, then every level in a process of its own, a figure each."""
     rows = side_by_side(base, n, dim, 1)
     rng = np.random.default_rng(9)
     parts = [real[rng.permutation(len(real))[:n_queries]] for _ in range(dim // base.shape[1])]
@@ -240,7 +241,7 @@ def run_shape(base: Float32, real: Float32, n: int, dim: int, n_queries: int) ->
         named |= {f"{m}.scores": s for m, (_, s) in truth.items()}
         np.savez(folder / "truth.npz", **named)
         del rows
-        for level in gnomon.levels():
+        for level in levels:
             done = subprocess.run(
                 [sys.executable, __file__, "--child", name],
                 env={**os.environ, "GNOMON_LEVEL": level, "GNOMON_THREADS": "2"},
@@ -251,22 +252,29 @@ def run_shape(base: Float32, real: Float32, n: int, dim: int, n_queries: int) ->
                 raise SystemExit(f"{n:,} x {dim}, {level}: see above")
             found = json.loads(done.stdout)
             what = f"{n:,} x {dim}, {found['queries']} queries, {level}: equal to the oracle"
-            figures.append(
-                {
-                    "what": what,
-                    "value": found["compared"],
-                    "unit": "searches, all equal in ids, order and bits",
-                    "k": list(KS),
-                    "metrics": list(METRICS),
-                    "screens": found["screens"],
-                    "ties_in_the_answers": ties,
-                    "scores_by_the_pure_python_reference": checked,
-                    "oracle_s": round(seconds, 1),
-                    "searches_s": round(found["s"], 1),
-                }
-            )
-            print(json.dumps(figures[-1]), flush=True)
-    return figures
+            figure = {
+                "what": what,
+                "value": found["compared"],
+                "unit": "searches, all equal in ids, order and bits",
+                "k": list(KS),
+                "metrics": list(METRICS),
+                "screens": found["screens"],
+                "ties_in_the_answers": ties,
+                "scores_by_the_pure_python_reference": checked,
+                "oracle_s": round(seconds, 1),
+                "searches_s": round(found["s"], 1),
+            }
+            print(json.dumps(figure), flush=True)
+            yield figure
+
+
+def write_record(path: Path, figures: Sequence[Any]) -> None:
+    """The figures beside those of earlier runs; a figure takes the place of its older self."""
+    new = {figure["what"] for figure in figures}
+    held = json.loads(path.read_text())["rows"] if path.exists() else []
+    kept = [figure for figure in held if figure["what"] not in new]
+    record = {"benchmark": "oracle_dense", "machine": machine(), "rows": [*kept, *figures]}
+    path.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
 
 
 def main() -> None:
@@ -274,20 +282,22 @@ def main() -> None:
     parser.add_argument("--shapes", default="1000000x384,200000x768,100000x1536")
     parser.add_argument("--queries", type=int, default=100)
     parser.add_argument("--vectors", type=Path, default=SHARED)
-    parser.add_argument("--record", type=Path, help="write what was found, and where, as JSON")
+    parser.add_argument("--levels", help="such as avx2,avx512; default: all of this CPU")
+    parser.add_argument("--record", type=Path, help="add what was found, and where, to this JSON")
     parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
         child(options.child)
         return
     base, real = real_vectors(options.vectors)
-    figures = []
+    figures: list[Any] = []
     for shape in options.shapes.split(","):
         n, dim = map(int, shape.split("x"))
-        figures += run_shape(base, real, n, dim, options.queries)
-        if options.record:
-            record = {"benchmark": "oracle_dense", "machine": machine(), "rows": figures}
-            options.record.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
+        levels = options.levels.split(",") if options.levels else gnomon.levels()
+        for found in run_shape(base, real, n, dim, options.queries, levels):
+            figures.append(found)
+            if options.record:
+                write_record(options.record, figures)
 
 
 if __name__ == "__main__":
