@@ -136,6 +136,19 @@ def test_unjudged_queries_are_left_out() -> None:
     judgements |= {7: {"a": 0.0}, 8: {}}
     found = tune_fusion(runs, judgements, folds=3)
     assert (found.queries, found.default) == (6, 1.0)
+    assert found.unanswered == 0
+
+
+def test_queries_that_no_run_has_are_said_and_ids_that_never_meet_refused() -> None:
+    """Numbers against texts, say: all would count 0, and the default be 'kept'."""
+    runs = [{q: ["a", "b"] for q in range(4)} for _ in range(2)]
+    found = tune_fusion(runs, {q: {"a": 1.0} for q in range(6)}, folds=3)
+    assert (found.queries, found.unanswered) == (6, 2)
+    assert found.default == 4 / 6
+    assert found.lines()[1] == "2 of them are in no run and count 0"
+    assert found.as_dict()["unanswered"] == 2
+    with pytest.raises(ValueError, match="none of the judged queries, such as '0'; are the ids"):
+        tune_fusion(runs, {str(q): {"a": 1.0} for q in range(6)}, folds=3)
 
 
 @pytest.mark.parametrize(
