@@ -262,6 +262,19 @@ def test_vectors_of_another_truth_are_refused_before_indexes_are_built(
     assert "but the base has 60 rows" in output
 
 
+def test_a_recall_below_one_never_reads_as_one(tmp_path: Path) -> None:
+    """One miss among 40,000 places."""
+    truth = np.arange(60_000).reshape(20_000, 3)
+    missed = truth[:, :2].copy()
+    missed[77, 1] = 5
+    write_neighbors(tmp_path / "truth.npz", truth, distances=np.tile([0.5, 1.0, 2.0], (20_000, 1)))
+    write_neighbors(tmp_path / "run.ibin", missed)
+    found = run(tmp_path / "truth.npz", tmp_path / "run.ibin", "-k", 2, "--worst", 0).output
+    assert "  0.9999  0.9999 - 1.0000" in found.splitlines()[1]
+    assert "19999/20000" in found
+    assert "worst queries" not in found
+
+
 def test_the_curve_from_the_shell(world: Path, tmp_path: Path) -> None:
     need("faiss")
     result = run(

@@ -36,7 +36,9 @@ _INDEXES = "gnomon, faiss:Flat, faiss:IVF, faiss:HNSW, hnswlib, usearch"
 @click.option(
     "--repeats", default=3, show_default=True, type=click.IntRange(1), help="Of a timing."
 )
-@click.option("--worst", default=10, show_default=True, help="Worst queries to list.")
+@click.option(
+    "--worst", default=10, show_default=True, type=click.IntRange(0), help="Worst queries to list."
+)
 @click.option("--seed", default=0, show_default=True, help="Of the bootstrap.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--csv", "csv_file", metavar="FILE", help="Write the table.")
@@ -251,4 +253,7 @@ def _print(runs: list[Recall], points: list[Point], worst: int) -> None:
 
 
 def _figure(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4f}"
+    """Four digits; what is less than 1 is not rounded to it."""
+    if value is None:
+        return "-"
+    return "0.9999" if 0.99995 <= value < 1.0 else f"{value:.4f}"
