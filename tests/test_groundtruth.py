@@ -246,7 +246,7 @@ def test_a_full_disk_leaves_the_old_answer_and_the_work(tmp_path: Path) -> None:
 
     failed = compute("full")
     assert failed.returncode == 1
-    assert "OSError: [Errno 27] File too large" in failed.stderr
+    assert f"OSError: [Errno 27] File too large: '{out}'" in failed.stderr
     assert Path(out).read_bytes() == b"old"
     names = {entry.name for entry in tmp_path.iterdir()}
     assert names == {"base.fbin", "truth.npz", "truth.npz.checkpoint"}

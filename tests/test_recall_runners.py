@@ -18,7 +18,7 @@ from gnomon import recall_runners
 from gnomon.cli import cli
 from gnomon.formats import write_vectors
 from gnomon.formats_neighbors import write_neighbors
-from gnomon.recall_html import html_report
+from gnomon.recall_html import html_report, write_text
 from gnomon.recall_runners import RUNNERS, MissingLibraryError, parse_spec, sweep
 
 LIBRARY = {"faiss": "faiss", "hnswlib": "hnswlib", "usearch": "usearch", "gnomon": "gnomon"}
@@ -260,6 +260,14 @@ def test_vectors_of_another_truth_are_refused_before_indexes_are_built(
     swapped = ["--base", world / "queries.fbin", "--queries", world / "queries.fbin"]
     output = run(world / "truth.npz", *swapped, "--index", "gnomon", code=2).output
     assert "but the base has 60 rows" in output
+
+
+def test_a_report_that_cannot_be_written_is_named_as_it_was_asked_for(tmp_path: Path) -> None:
+    """Not by the hidden name under which it is written first."""
+    for write in (write_text, lambda path, text: write_neighbors(path, [[1]])):
+        with pytest.raises(FileNotFoundError) as caught:
+            write(tmp_path / "absent" / "report.ibin", "text")
+        assert caught.value.filename == str(tmp_path / "absent" / "report.ibin")
 
 
 def test_a_recall_below_one_never_reads_as_one(tmp_path: Path) -> None:
