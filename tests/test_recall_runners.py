@@ -125,6 +125,7 @@ def test_reports(world: Path, tmp_path: Path) -> None:
     text = files["html"].read_text()
     assert text.count("<svg") == 4  # speed, waiting, waiting per query, recall per query
     assert "indexes were asked for 10 neighbours, with 1 threads" in text
+    assert f"<li>libraries: gnomon {gnomon.__version__}</li>" in text
     page = Page(text)
     assert page.links == []
     assert "http" not in text

@@ -82,6 +82,7 @@ def recall(
     """  # noqa: D301  click reads \b
     from .recall import recall_many
     from .recall_inputs import as_results, as_truth
+    from .recall_runners import versions
 
     given = ks or (10,)
     if (base is None) != (queries is None):
@@ -107,6 +108,7 @@ def recall(
         facts = [f"truth: {truth}", f"queries: {len(exact.ids)}"]
         if points:
             asked = f"indexes were asked for {max(given)} neighbours"
+            facts.append(f"libraries: {', '.join(versions(indexes))}")
             facts.append(f"{asked}, with {threads} threads; the fastest of {repeats} counts")
         _write(measured, points, max(given), facts, csv_file, plot_file, html_file, worst)
     if as_json:

@@ -90,7 +90,7 @@ def html_report(
             "<p>A query alone, in milliseconds: one of twenty takes longer.</p>",
             chart(slow, "recall", "95th percentile, ms", log_y=True),
             "<h2>Waiting per query</h2>",
-            chart(_waits(points), "milliseconds", "share of queries"),
+            chart(_waits(points), "milliseconds", "share of queries", log_x=True),
         ]
     body += ["<h2>Recall per query</h2>", chart(_distributions(runs), "recall", "share of queries")]
     for run in runs:
@@ -184,6 +184,7 @@ def require_plot(path: str) -> str:
 def write_plot(path: str, points: Sequence[Point], runs: dict[str, Recall]) -> None:
     """Recall against speed and waiting as PNG or SVG, by the suffix; FormatError: no matplotlib."""
     suffix = require_plot(path)
+    deepest = max(run.k for run in runs.values())
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -198,7 +199,7 @@ def write_plot(path: str, points: Sequence[Point], runs: dict[str, Recall]) -> N
             for name, line in lines.items():
                 axes.plot(*zip(*line, strict=True), marker="o", label=name)
             axes.set_yscale("log")
-            axes.set_xlabel("recall (tie-aware)")
+            axes.set_xlabel(f"recall@{deepest} (tie-aware)")
             axes.set_ylabel(label)
             axes.grid(visible=True, which="both", alpha=0.3)
             axes.legend()

@@ -231,6 +231,25 @@ def parse_spec(spec: str) -> tuple[str, dict[str, int], list[int]]:
     return name, options, values
 
 
+def versions(specs: Sequence[str]) -> list[str]:
+    """What was run, as a report must say: each library with its version.
+
+    >>> import gnomon
+    >>> versions(["gnomon"]) == [f"gnomon {gnomon.__version__}"]
+    True
+    """
+    from importlib.metadata import PackageNotFoundError, version
+
+    found = []
+    for name in dict.fromkeys(parse_spec(spec)[0].split(":")[0] for spec in specs):
+        package = "faiss-cpu" if name == "faiss" else name
+        try:
+            found.append(f"{package} {version(package)}")
+        except PackageNotFoundError:  # built by hand, say
+            found.append(f"{name} of unknown version")
+    return found
+
+
 def sweep(
     spec: str,
     base: Float32Array,
