@@ -154,7 +154,7 @@ def _run(
         asked = as_float32(wanted.read(0, wanted.n_rows), "queries")
     points: list[Point] = []
     for spec in dict.fromkeys(indexes):
-        found = sweep(spec, matrix, asked, truth.metric, k, threads=threads, repeats=repeats)
+        found = sweep(spec, matrix, asked, str(truth.metric), k, threads=threads, repeats=repeats)
         for point in found:
             points.append(point)
             alone = f"alone p95 {point.percentiles[1]:.3g} ms"
