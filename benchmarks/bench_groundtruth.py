@@ -2,11 +2,15 @@
 
 bench_groundtruth.py [GIGABYTES] [--memory 512M] [--queries 1000] [--kills 5] [--folder DIR]
 default: 2.5 GB of 384-dimensional float32 under 512 MB. 10 GB under 2 GB is the same proportion:
-bench_groundtruth.py 10 --memory 2G --no-index
+bench_groundtruth.py 10 --memory 2G --queries 100 --kills 3 --no-index --oracle --record FILE
 
-The base is clusters with repeated rows. Three answers must be equal, byte by byte, before anything
-is printed: that of one index in memory (--no-index leaves it out), that of a run under the limit,
-and that of a run under the limit that was killed at random moments and resumed.
+The base is clusters with repeated rows. Before anything is printed these must be equal, byte by
+byte: the answer of one index in memory (--no-index leaves it out), that of a run under the limit,
+that of a run under the limit that was killed and resumed, and, with --oracle, ids, scores and the
+sizes of the tie groups of a float64 oracle that shares no code with the core.
+
+The runs cannot exceed the limit: RLIMIT_AS, which counts every mapping, is set to it. A kill is
+SIGKILL, at a random moment after the checkpoint went on; the rows it then held are in the output.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -25,15 +30,19 @@ from typing import Any
 import gnomon
 import numpy as np
 from gnomon.formats import open_vectors, write_vectors
-from gnomon.groundtruth import parse_bytes
+from gnomon.groundtruth import checkpoint_of, parse_bytes
 from gnomon.groundtruth_file import GroundTruth
+from gnomon.groundtruth_state import State
+from run import machine
 
 DIM, K = 384, 100
 BLOCK = 20_000
 
 CHILD = """
-import json, sys, time, gnomon
+import json, resource, sys, time, gnomon
+from gnomon.groundtruth import parse_bytes
 base, queries, out, memory = sys.argv[1:5]
+resource.setrlimit(resource.RLIMIT_AS, (parse_bytes(memory),) * 2)
 began = time.perf_counter()
 gnomon.groundtruth(base, queries, 100, out=out, memory=memory, checkpoint_s=float(sys.argv[5]))
 seconds = time.perf_counter() - began
@@ -66,22 +75,31 @@ def uninterrupted(folder: Path, memory: str) -> dict[str, float]:
     return found
 
 
-def killed(folder: Path, memory: str, kills: int, whole_s: float) -> float:
-    """Seconds of all attempts together, the last of which comes to its end."""
+def rows_saved(folder: Path) -> int:
+    """How far the checkpoint of a killed run got."""
+    saved = checkpoint_of(folder / "killed.npz")
+    return State.load(str(saved), {}).rows_done if saved.exists() else 0
+
+
+def killed(folder: Path, memory: str, kills: int, whole_s: float) -> tuple[float, list[int]]:
+    """Seconds of all attempts together, the last of which comes to its end, and rows kept."""
     rng = random.Random(1)
+    kept = [0]
     began = time.perf_counter()
-    left = kills
     while True:
         child = subprocess.Popen(command(folder, "killed.npz", memory, 0.0), stdout=subprocess.PIPE)
-        try:
-            child.communicate(timeout=rng.uniform(0.2, 0.6) * whole_s if left else None)
+        if len(kept) > kills:
             break
-        except subprocess.TimeoutExpired:
-            child.kill()
-            child.communicate()
-            left -= 1
+        while child.poll() is None and rows_saved(folder) <= kept[-1]:
+            time.sleep(0.05)
+        time.sleep(rng.uniform(0.0, 0.1) * whole_s)
+        child.kill()
+        child.communicate()
+        assert child.returncode == -signal.SIGKILL, "the run ended before it was killed"
+        kept.append(rows_saved(folder))
+    child.communicate()
     assert child.returncode == 0, "the run did not end"
-    return time.perf_counter() - began
+    return time.perf_counter() - began, kept[1:]
 
 
 def in_memory(folder: Path) -> float:
@@ -102,6 +120,21 @@ def in_memory(folder: Path) -> float:
     return seconds
 
 
+def require_oracle(folder: Path, n_rows: int) -> None:
+    """Ends the run unless a float64 oracle over the whole file, mapped, gives the same answer."""
+    from oracle_dense import oracle
+
+    truth = GroundTruth.load(folder / "whole.npz")
+    with open_vectors(folder / "queries.fbin") as source:
+        queries = source.read(0, source.n_rows)
+    rows = np.memmap(folder / "base.fbin", np.float32, "r", offset=8, shape=(n_rows, DIM))
+    ids, scores = oracle(rows, queries, K + 32, ["cosine"])["cosine"]
+    assert (scores[:, -1] < scores[:, K - 1]).all(), "a tie group longer than the oracle's list"
+    assert truth.ids.tobytes() == ids[:, :K].tobytes()
+    assert truth.scores.tobytes() == scores[:, :K].tobytes()
+    assert (truth.n_tied == (scores == scores[:, K - 1 : K]).sum(1)).all()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("gigabytes", nargs="?", type=float, default=2.5)
@@ -110,7 +143,10 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=5)
     parser.add_argument("--folder", help="where the base is written; default: a temporary folder")
     parser.add_argument("--no-index", action="store_true")
+    parser.add_argument("--oracle", action="store_true")
+    parser.add_argument("--record", type=Path, help="write what was found, and where, as JSON")
     options = parser.parse_args()
+    where = machine()  # before the oracle asks for one thread of everything
     n_rows = int(options.gigabytes * 1e9) // (DIM * 4)
     with tempfile.TemporaryDirectory(prefix="gnomon-bench-", dir=options.folder) as name:
         folder = Path(name)
@@ -121,9 +157,11 @@ def main() -> None:
         noise = rng.standard_normal(picked.shape, np.float32)
         write_vectors(folder / "queries.fbin", picked + noise)
         whole = uninterrupted(folder, options.memory)
-        seconds = killed(folder, options.memory, options.kills, whole["seconds"])
+        seconds, kept = killed(folder, options.memory, options.kills, whole["seconds"])
         same = (folder / "whole.npz").read_bytes() == (folder / "killed.npz").read_bytes()
         assert same, "the resumed run gave another file"
+        if options.oracle:
+            require_oracle(folder, n_rows)
         one_index = None if options.no_index else in_memory(folder)
     limit = parse_bytes(options.memory)
     what = f"{n_rows * DIM * 4 / 1e9:.3g} GB x {options.queries:,} queries in {options.memory}"
@@ -134,6 +172,8 @@ def main() -> None:
             "what": f"the same, killed {options.kills} times and resumed, in all",
             "value": seconds / whole["seconds"],
             "unit": "x the time, the same file",
+            "rows_in_the_checkpoint_after_each_kill": kept,
+            "equal_to_a_float64_oracle": options.oracle,
         },
     ]
     if one_index is not None:
@@ -146,6 +186,9 @@ def main() -> None:
         )
     for row in rows:
         print(json.dumps(row))
+    if options.record:
+        record = {"benchmark": "groundtruth", "machine": where, "rows": rows}
+        options.record.write_text(json.dumps(record, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import gnomon
 import numpy as np
@@ -53,3 +56,32 @@ def test_edges_and_errors(tmp_path: Path) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         gnomon.stream_topk(np.ones(4), np.ones((500, 4)), 2, memory_budget=4000, progress=stop)
+
+
+@pytest.mark.parametrize("build", [False, True])
+def test_a_file_that_becomes_shorter_is_an_error_and_not_the_end_of_the_process(
+    build: bool, tmp_path: Path
+) -> None:
+    rows = np.random.default_rng(3).standard_normal((5000, 16)).astype(np.float32)
+    path = tmp_path / "rows.npy"
+    np.save(path, rows)
+    size = path.stat().st_size
+    blocks = []
+
+    def cut(*done: int) -> None:
+        blocks.append(done[0])
+        if len(blocks) == 2:
+            os.truncate(path, size // 2)
+
+    searches: dict[bool, Callable[[], Any]] = {
+        False: lambda: gnomon.stream_topk(
+            rows[0], path, 3, memory_budget=64 << 10, progress=cut, threads=1
+        ),
+        True: lambda: gnomon.DenseIndex.build_to(
+            tmp_path / "index", path, memory_budget=64 << 10, progress=cut, threads=1
+        ),
+    }
+    with pytest.raises(ValueError, match=f"rows.npy was cut off to {size // 2} bytes"):
+        searches[build]()
+    assert len(blocks) == 2
+    assert sorted(os.listdir(tmp_path)) == ["rows.npy"]

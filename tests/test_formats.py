@@ -103,6 +103,39 @@ def test_free_formats_keep_the_type(kind: str, dtype: str, tmp_path: Path) -> No
         assert (source.read(0, 3) == rows).all()
 
 
+@pytest.mark.parametrize(("kind", "value"), [("f16bin", 65520.0), ("fbin", 1e39), ("fvecs", -1e39)])
+def test_a_finite_value_is_never_written_as_infinite(
+    kind: str, value: float, tmp_path: Path
+) -> None:
+    """Such a file would be refused by its reader, hours later."""
+    with pytest.raises(ValueError, match=r"row 1, component 0: .* is beyond float(16|32)"):
+        write_vectors(tmp_path / f"rows.{kind}", np.array([[1.0, 2.0], [value, 3.0]]))
+    assert list(tmp_path.iterdir()) == []
+    given = np.array([[np.inf, 65504.0]])  # as it is: not this writer's to judge
+    write_vectors(tmp_path / f"rows.{kind}", given)
+    with open_vectors(tmp_path / f"rows.{kind}") as source:
+        assert source.read(0, 1).tolist() == given.tolist()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_pipes_and_folders_are_refused_at_once(tmp_path: Path) -> None:
+    """Opening a pipe that nobody writes to would wait for ever."""
+    readers = [(open_vectors, FORMATS), (read_neighbors, NEIGHBOR_FORMATS)]
+    for read, kinds in readers:
+        for kind in kinds:
+            pipe = tmp_path / f"pipe.{kind}"
+            if not pipe.exists():
+                os.mkfifo(pipe)
+            with pytest.raises(FormatError, match="not a regular file"):
+                read(pipe)
+            folder = tmp_path / f"folder.{kind}"
+            folder.mkdir(exist_ok=True)
+            with pytest.raises(IsADirectoryError, match="a directory, not a file"):
+                read(folder)
+            with pytest.raises(FileNotFoundError, match="no such file"):
+                read(tmp_path / f"absent.{kind}")
+
+
 @pytest.mark.parametrize("value", [-1, 256, 0.5, np.nan, np.inf])
 def test_an_integer_format_refuses_what_it_would_change(value: float, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"row 1, component 0: .* is no uint8"):
@@ -372,6 +405,9 @@ def test_ids_that_do_not_fit_are_refused(tmp_path: Path) -> None:
             write_neighbors(tmp_path / f"truth.{kind}", [[beyond]])
     write_neighbors(tmp_path / "truth.bin", [[2**32 - 2]])
     assert read_neighbors(tmp_path / "truth.bin").ids.tolist() == [[2**32 - 2]]
+    with pytest.raises(ValueError, match="row 0: the distance of id 7 is not a number"):
+        write_neighbors(tmp_path / "nan.bin", [[3, 7]], distances=[[0.5, np.nan]])
+    assert not (tmp_path / "nan.bin").exists()
     write_neighbors(tmp_path / "truth.npz", [[2**40]])
     assert read_neighbors(tmp_path / "truth.npz").ids.tolist() == [[2**40]]
 

@@ -136,6 +136,19 @@ def test_unjudged_queries_are_left_out() -> None:
     judgements |= {7: {"a": 0.0}, 8: {}}
     found = tune_fusion(runs, judgements, folds=3)
     assert (found.queries, found.default) == (6, 1.0)
+    assert found.unanswered == 0
+
+
+def test_queries_that_no_run_has_are_said_and_ids_that_never_meet_refused() -> None:
+    """Numbers against texts, say: all would count 0, and the default be 'kept'."""
+    runs = [{q: ["a", "b"] for q in range(4)} for _ in range(2)]
+    found = tune_fusion(runs, {q: {"a": 1.0} for q in range(6)}, folds=3)
+    assert (found.queries, found.unanswered) == (6, 2)
+    assert found.default == 4 / 6
+    assert found.lines()[1] == "2 of them are in no run and count 0"
+    assert found.as_dict()["unanswered"] == 2
+    with pytest.raises(ValueError, match="none of the judged queries, such as '0'; are the ids"):
+        tune_fusion(runs, {str(q): {"a": 1.0} for q in range(6)}, folds=3)
 
 
 @pytest.mark.parametrize(
@@ -192,6 +205,8 @@ def test_the_command(tmp_path: Path) -> None:
         ("1 d1", "line 1: 2 fields"),
         ("1 d1 x\n", "line 1: 'x' is not a number"),
         ("1 d1 1\n1 d2 nope\n", "line 2: 'nope' is not a number"),
+        ("1 d1 1\n1 d2 nan\n", "line 2: 'nan' is not a finite number"),
+        ("1 d1 inf\n", "line 1: 'inf' is not a finite number"),
     ],
 )
 def test_lines_that_cannot_be_read_are_named(text: str, why: str, tmp_path: Path) -> None:
@@ -200,6 +215,10 @@ def test_lines_that_cannot_be_read_are_named(text: str, why: str, tmp_path: Path
     for read in (read_judgements, read_run):
         with pytest.raises(FormatError, match=why):
             read(str(path))
+    packed = gzip.compress(b"1 d1 1\n" * 1000)
+    path.write_bytes(packed[:12] + b"\xff" * 8 + packed[20:])
+    with pytest.raises(FormatError, match="not text"):
+        read_run(str(path))
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(FormatError, match="not text"):
         read_run(str(path))

@@ -190,8 +190,68 @@ def test_bad_arguments_are_named() -> None:
     refused("base: row 0: component 2 is nan", [[0, 0, np.nan]], eye)
     refused("memory of 1,000,000 bytes is too little: 3 queries .* need", eye, eye, memory=10**6)
     refused(r"suffix .txt; known formats for out: bin, ivecs", eye, eye, out="truth.txt")
+    refused("block_rows must be at least 1, got 0", eye, eye, block_rows=0)
+    refused("block_rows must be at least 1, got -1", eye, eye, block_rows=-1)
+    refused("checkpoint_s must be seconds, 0 or more", eye, eye, checkpoint_s=float("nan"))
+    refused("checkpoint_s must be seconds, 0 or more", eye, eye, checkpoint_s=-1.0)
+    refused("base has masked values", np.ma.masked_array(eye, mask=eye > 0), eye)
     with pytest.raises(FileNotFoundError, match="make it first"):
         gnomon.groundtruth(eye, eye, out="/nowhere/at/all/truth.npz")
+
+
+def test_a_pipe_is_no_place_for_an_answer(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "out.npz")
+    refused("out.npz: not a regular file", np.eye(2), np.eye(2), out=tmp_path / "out.npz")
+    assert (tmp_path / "out.npz").is_fifo()
+
+
+@pytest.mark.parametrize("which", ["base", "queries"])
+@pytest.mark.parametrize("link", [None, os.symlink, os.link])
+def test_the_answer_never_takes_the_place_of_its_vectors(
+    which: str, link: Any, tmp_path: Path
+) -> None:
+    """`gnomon groundtruth base.npy queries.npy --out base.npy`: hours of embedding, gone."""
+    files = {name: tmp_path / f"{name}.npy" for name in ("base", "queries")}
+    for file in files.values():
+        np.save(file, np.eye(3, dtype=np.float32))
+    before = files[which].read_bytes()
+    out = files[which]
+    if link is not None:
+        out = tmp_path / "other.npy"
+        link(files[which], out)
+    with pytest.raises(ValueError, match=f"out would replace .*{which}.npy, which is read"):
+        gnomon.groundtruth(files["base"], files["queries"], 1, out=out)
+    assert files[which].read_bytes() == before
+    assert not checkpoint_of(out).exists()
+
+
+def test_a_full_disk_leaves_the_old_answer_and_the_work(tmp_path: Path) -> None:
+    """The file size limit stands for a disk that fills up while the answer is written."""
+    rows = np.random.default_rng(0).standard_normal((600, 4)).astype(np.float32)
+    write_vectors(tmp_path / "base.fbin", rows)
+    (tmp_path / "truth.npz").write_bytes(b"old")
+    code = (
+        "import resource, sys, gnomon; from gnomon import groundtruth_file\n"
+        "def limited(self, path, save=groundtruth_file.GroundTruth.save):\n"
+        "    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)); save(self, path)\n"
+        "if sys.argv[3] == 'full': groundtruth_file.GroundTruth.save = limited\n"
+        "gnomon.groundtruth(sys.argv[1], sys.argv[1], 20, out=sys.argv[2], block_rows=100,"
+        " checkpoint_s=0, threads=1)\n"
+    )
+    base, out = str(tmp_path / "base.fbin"), str(tmp_path / "truth.npz")
+
+    def compute(how: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", code, base, out, how]
+        return subprocess.run(command, capture_output=True, text=True)
+
+    failed = compute("full")
+    assert failed.returncode == 1
+    assert f"OSError: [Errno 27] File too large: '{out}'" in failed.stderr
+    assert Path(out).read_bytes() == b"old"
+    names = {entry.name for entry in tmp_path.iterdir()}
+    assert names == {"base.fbin", "truth.npz", "truth.npz.checkpoint"}
+    assert compute("roomy").returncode == 0
+    check_against_one_index(GroundTruth.load(out), rows, rows, "cosine")
 
 
 def test_checks_come_before_the_search(tmp_path: Path) -> None:
@@ -224,7 +284,8 @@ def test_progress_rises_to_its_end() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "size"), [("1", 1), ("3K", 3072), ("2g", 2 << 30), ("1GiB", 1 << 30)]
+    ("text", "size"),
+    [("1", 1), ("3K", 3072), ("2g", 2 << 30), ("1GiB", 1 << 30), ("2 GB", 2 << 30)],
 )
 def test_sizes(text: str, size: int) -> None:
     assert parse_bytes(text) == size

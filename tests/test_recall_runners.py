@@ -18,7 +18,7 @@ from gnomon import recall_runners
 from gnomon.cli import cli
 from gnomon.formats import write_vectors
 from gnomon.formats_neighbors import write_neighbors
-from gnomon.recall_html import html_report
+from gnomon.recall_html import html_report, write_text
 from gnomon.recall_runners import RUNNERS, MissingLibraryError, parse_spec, sweep
 
 LIBRARY = {"faiss": "faiss", "hnswlib": "hnswlib", "usearch": "usearch", "gnomon": "gnomon"}
@@ -125,6 +125,7 @@ def test_reports(world: Path, tmp_path: Path) -> None:
     text = files["html"].read_text()
     assert text.count("<svg") == 4  # speed, waiting, waiting per query, recall per query
     assert "indexes were asked for 10 neighbours, with 1 threads" in text
+    assert f"<li>libraries: gnomon {gnomon.__version__}</li>" in text
     page = Page(text)
     assert page.links == []
     assert "http" not in text
@@ -210,6 +211,77 @@ def test_an_index_that_finds_too_few_is_named() -> None:
         patch.setitem(RUNNERS, "hnswlib", broken)
         with pytest.raises(ValueError, match="hnswlib ef=3: Cannot return the results"):
             list(sweep("hnswlib", rows, rows[:3], "l2", 2))
+
+
+@pytest.mark.parametrize(
+    ("spec", "why"),
+    [
+        ("hnswlib,m=3", "hnswlib has no option 'm'; options: M, ef_construction"),
+        ("gnomon,M=3", "gnomon has no option 'M'; options: none"),
+        ("hnswlib,M=0", "M must be at least 2, got 0"),  # the library would crash
+        ("faiss:HNSW,M=1", "M must be at least 2, got 1"),
+        ("faiss:IVF,nlist=0", "nlist must be at least 1, got 0"),
+        ("usearch@10,0", "values of a knob are at least 1, got 0"),
+        ("hnswlib@-5", "values of a knob are at least 1, got -5"),
+        ("faiss:Flat@5", "faiss:Flat is exact and has no knob"),
+    ],
+)
+def test_options_and_knobs_are_checked_before_anything_is_built(spec: str, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        parse_spec(spec)
+
+
+def test_a_build_that_cannot_be_is_one_line(world: Path) -> None:
+    need("faiss")
+    index = ["--index", "faiss:IVF,nlist=5000"]
+    result = run(world / "truth.npz", *vectors(world), *index, code=2)
+    assert "gnomon: faiss:IVF,nlist=5000: Error in void faiss::Clustering" in result.output
+
+
+@pytest.mark.parametrize(
+    ("option", "name", "why"),
+    [
+        ("--plot", "curve.pdf", "a plot is .png or .svg"),
+        ("--html", "absent/report.html", "absent: no such directory; make it first"),
+        ("--csv", "", "a directory; name a file"),
+    ],
+)
+def test_reports_without_a_place_are_refused_before_indexes_are_built(
+    option: str, name: str, why: str, world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(RUNNERS, "gnomon", lambda task: pytest.fail("it was built"))
+    index = ["--index", "gnomon", option, tmp_path / name]
+    assert why in run(world / "truth.npz", *vectors(world), *index, code=2).output
+
+
+def test_vectors_of_another_truth_are_refused_before_indexes_are_built(
+    world: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(RUNNERS, "gnomon", lambda task: pytest.fail("it was built"))
+    swapped = ["--base", world / "queries.fbin", "--queries", world / "queries.fbin"]
+    output = run(world / "truth.npz", *swapped, "--index", "gnomon", code=2).output
+    assert "but the base has 60 rows" in output
+
+
+def test_a_report_that_cannot_be_written_is_named_as_it_was_asked_for(tmp_path: Path) -> None:
+    """Not by the hidden name under which it is written first."""
+    for write in (write_text, lambda path, text: write_neighbors(path, [[1]])):
+        with pytest.raises(FileNotFoundError) as caught:
+            write(tmp_path / "absent" / "report.ibin", "text")
+        assert caught.value.filename == str(tmp_path / "absent" / "report.ibin")
+
+
+def test_a_recall_below_one_never_reads_as_one(tmp_path: Path) -> None:
+    """One miss among 40,000 places."""
+    truth = np.arange(60_000).reshape(20_000, 3)
+    missed = truth[:, :2].copy()
+    missed[77, 1] = 5
+    write_neighbors(tmp_path / "truth.npz", truth, distances=np.tile([0.5, 1.0, 2.0], (20_000, 1)))
+    write_neighbors(tmp_path / "run.ibin", missed)
+    found = run(tmp_path / "truth.npz", tmp_path / "run.ibin", "-k", 2, "--worst", 0).output
+    assert "  0.9999  0.9999 - 1.0000" in found.splitlines()[1]
+    assert "19999/20000" in found
+    assert "worst queries" not in found
 
 
 def test_the_curve_from_the_shell(world: Path, tmp_path: Path) -> None:

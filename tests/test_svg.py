@@ -14,12 +14,18 @@ VALUE = st.floats(0, 1e9, allow_subnormal=False)
 
 
 @given(
-    st.lists(st.lists(st.tuples(VALUE, VALUE), max_size=6), min_size=1, max_size=4), st.booleans()
+    st.lists(st.lists(st.tuples(VALUE, VALUE), max_size=6), min_size=1, max_size=4),
+    st.booleans(),
+    st.booleans(),
 )
-def test_everything_is_inside(points: list[list[tuple[float, float]]], log_y: bool) -> None:
+def test_everything_is_inside(
+    points: list[list[tuple[float, float]]], log_y: bool, log_x: bool
+) -> None:
     lines = [Line(f"line {number}", line) for number, line in enumerate(points)]
-    text = chart(lines, "x", "y", log_y)
-    shown = [(x, y) for line in points for x, y in line if y > 0 or not log_y]
+    text = chart(lines, "x", "y", log_y, log_x)
+    shown = [
+        (x, y) for line in points for x, y in line if (y > 0 or not log_y) and (x > 0 or not log_x)
+    ]
     if not shown:
         assert text == ""
         return
@@ -36,7 +42,7 @@ def test_everything_is_inside(points: list[list[tuple[float, float]]], log_y: bo
         assert 16 <= y <= 314
     for node in tree.iter("line"):
         for name, value in node.attrib.items():
-            assert name == "stroke" or -1 <= float(value) <= 641
+            assert name == "stroke" or -1 <= float(value) <= 761
     order = sorted(range(len(shown)), key=lambda place: shown[place][0])
     assert [places[i][0] for i in order] == sorted(place[0] for place in places)
 
@@ -47,9 +53,33 @@ def test_texts_are_escaped() -> None:
     assert re.search(r"<(b|x)>", text) is None
 
 
-@pytest.mark.parametrize("name", ["a", "x" * 100])
-def test_long_names_are_shortened_in_front(name: str) -> None:
+@pytest.mark.parametrize("name", ["a", "x" * 44, "a" + "x" * 100 + "b"])
+def test_long_names_keep_both_ends(name: str) -> None:
     texts = [
         node.text for node in ET.fromstring(chart([Line(name, [(0, 1)])], "x", "y")).iter("text")
     ]
-    assert texts[-1] == (name if len(name) <= 26 else "…" + name[-25:])
+    assert texts[-1] == (name if len(name) <= 44 else "a" + "x" * 20 + "…" + "x" * 21 + "b")
+
+
+def test_a_long_legend_is_inside_and_no_two_lines_look_alike() -> None:
+    """Indexes are swept over dozens of settings."""
+    lines = [Line(f"faiss:HNSW efSearch={n}", [(0, n), (1, n + 1)]) for n in range(32)]
+    tree = ET.fromstring(chart(lines, "x", "y"))
+    height = float(tree.attrib["height"])
+    assert tree.attrib["viewBox"] == f"0 0 760 {tree.attrib['height']}"
+    assert all(float(node.attrib["y"]) <= height for node in tree.iter("text"))
+    drawn = list(tree.iter("polyline"))
+    looks = {(node.attrib["stroke"], node.attrib.get("stroke-dasharray")) for node in drawn}
+    assert len(looks) == len(drawn) == 32
+    legend = [(n.attrib["stroke"], n.attrib.get("stroke-dasharray")) for n in tree.iter("path")]
+    assert legend == [(n.attrib["stroke"], n.attrib.get("stroke-dasharray")) for n in drawn]
+
+
+def test_logarithmic_ticks() -> None:
+    """Times of 0.01 to 20 ms do not all stand at the left edge."""
+    text = chart([Line("a", [(0.01, 0.0), (0.1, 0.5), (20.0, 1.0)])], "ms", "share", log_x=True)
+    tree = ET.fromstring(text)
+    (line,) = tree.iter("polyline")
+    places = [float(pair.split(",")[0]) for pair in line.attrib["points"].split()]
+    assert places[1] - places[0] == pytest.approx(380 / 4, abs=0.2)
+    assert {"0.01", "0.1", "1", "10", "100"} <= {node.text for node in tree.iter("text")}

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 @contextmanager
@@ -27,9 +30,13 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         yield temp
         sync(temp)
         os.replace(temp, target)
-    except BaseException:
+    except BaseException as error:
         with suppress(FileNotFoundError):
             os.unlink(temp)
+        if isinstance(error, OSError):
+            unnamed = error.filename is None and error.errno in _NO_ROOM  # from write or fsync
+            if unnamed or str(error.filename) == str(temp):
+                error.filename = str(target)  # the name that the caller knows
         raise
     sync(target.parent)
 

@@ -32,6 +32,25 @@ def opened(vectors: Any) -> Any:
     return vectors
 
 
+def require_whole(rows: Any) -> None:
+    """Raises ValueError where a mapped file has become shorter than its rows.
+
+    To touch what is mapped behind the end of a file is SIGBUS, the end of the process; looking
+    before each block leaves a moment for that, not the hours of a scan.
+    """
+    if not isinstance(rows, np.memmap) or rows.filename is None:
+        return
+    try:
+        size = os.stat(rows.filename).st_size
+    except OSError:
+        return  # its name is gone; what is mapped stays
+    if size < rows.offset + rows.nbytes:
+        raise ValueError(
+            f"{rows.filename} was cut off to {size} bytes after it was mapped, "
+            f"its rows end at byte {rows.offset + rows.nbytes}; leave it alone while it is read"
+        )
+
+
 def rows_at_once(budget: int, dim: int) -> int:
     """Rows of a block that fit the budget with all that is made of them, whole panels if many."""
     block = max(1, int(budget / (COPIES * 4 * max(1, dim))))
@@ -63,6 +82,7 @@ def blocks_of(vectors: Any, budget: int) -> Iterator[Any]:
         rows = opened(vectors)
         size = rows_at_once(budget, rows.shape[1])
         for first in range(0, rows.shape[0], size) or (0,):
+            require_whole(rows)
             yield as_float32(rows[first : first + size], "vectors")
         return
     held: list[Any] = []

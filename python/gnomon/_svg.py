@@ -8,7 +8,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 COLOURS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf", "#8c564b", "#7f7f7f")
-_WIDTH, _HEIGHT, _LEFT, _BOTTOM, _TOP, _RIGHT = 640, 360, 70, 46, 16, 190
+# Beyond as many lines the colours come again, dashed another way.
+DASHES = ("", "7 3", "2 3", "9 3 2 3")
+_WIDTH, _HEIGHT, _LEFT, _BOTTOM, _TOP, _RIGHT = 760, 360, 70, 46, 16, 310
+_LETTERS, _ENTRY = 44, 16  # of a legend's names; height of one
 
 
 class Line(NamedTuple):
@@ -19,60 +22,94 @@ class Line(NamedTuple):
     marks: bool = True
 
 
-def chart(lines: Sequence[Line], x_label: str, y_label: str, log_y: bool = False) -> str:
-    """A line chart with a legend.
+class _Axis(NamedTuple):
+    """From data to pixels, and where the ticks are."""
+
+    log: bool
+    low: float
+    high: float
+    start: float  # pixel of `low`
+    end: float
+
+    @classmethod
+    def over(cls, values: Sequence[float], log: bool, start: float, end: float) -> _Axis:
+        """The axis that shows these values; whole powers of ten if it is logarithmic."""
+        if not log:
+            return cls(log, *_span(values), start, end)
+        low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
+        return cls(log, low, high + (low == high), start, end)
+
+    def at(self, value: float) -> float:
+        """The pixel of a value."""
+        place = math.log10(value) if self.log else value
+        share = (place - self.low) / (self.high - self.low)
+        return round(self.start + share * (self.end - self.start), 1)
+
+    def ticks(self) -> list[float]:
+        """Values to be marked."""
+        if self.log:
+            return [10.0**power for power in range(int(self.low), int(self.high) + 1)]
+        return _ticks(self.low, self.high)
+
+
+def chart(
+    lines: Sequence[Line], x_label: str, y_label: str, log_y: bool = False, log_x: bool = False
+) -> str:
+    """A line chart with a legend; a logarithmic axis leaves out what is not above 0.
 
     >>> chart([Line("a", [(0, 1), (1, 2)])], "x", "y")[:4]
     '<svg'
     """
-    shown = [(x, y) for line in lines for x, y in line.points if not log_y or y > 0]
+    kept = [
+        [(x, y) for x, y in line.points if not (log_y and y <= 0) and not (log_x and x <= 0)]
+        for line in lines
+    ]
+    shown = [point for points in kept for point in points]
     if not shown:
         return ""
-    xs, ys = [x for x, _ in shown], [math.log10(y) if log_y else y for _, y in shown]
-    x0, x1 = _span(xs)
-    y0, y1 = _span(ys)
-    if log_y:
-        y0, y1 = math.floor(y0), math.ceil(y1) + (math.ceil(y1) == math.floor(y0))
-
-    def at(x: float, y: float) -> tuple[float, float]:
-        value = math.log10(y) if log_y else y
-        px = _LEFT + (x - x0) / (x1 - x0) * (_WIDTH - _LEFT - _RIGHT)
-        py = _HEIGHT - _BOTTOM - (value - y0) / (y1 - y0) * (_HEIGHT - _BOTTOM - _TOP)
-        return round(px, 1), round(py, 1)
-
-    ticks_y = [10.0**p for p in range(int(y0), int(y1) + 1)] if log_y else _ticks(y0, y1)
+    right, bottom = _WIDTH - _RIGHT, _HEIGHT - _BOTTOM
+    across = _Axis.over([x for x, _ in shown], log_x, _LEFT, right)
+    up = _Axis.over([y for _, y in shown], log_y, bottom, _TOP)
+    height = max(_HEIGHT, _TOP + 14 + _ENTRY * len(lines))
     parts = [
-        f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" '
-        f'width="{_WIDTH}" height="{_HEIGHT}" font-family="sans-serif" font-size="11">'
+        f'<svg viewBox="0 0 {_WIDTH} {height}" '
+        f'width="{_WIDTH}" height="{height}" font-family="sans-serif" font-size="11">'
     ]
-    for tick in _ticks(x0, x1):
-        px = at(tick, ticks_y[0])[0]
-        parts.append(_path(px, _TOP, px, _HEIGHT - _BOTTOM))
-        parts.append(_text(px, _HEIGHT - _BOTTOM + 15, f"{tick:g}", "middle"))
-    for tick in ticks_y:
-        py = at(x0, tick)[1]
-        parts.append(_path(_LEFT, py, _WIDTH - _RIGHT, py))
+    for tick in across.ticks():
+        px = across.at(tick)
+        parts.append(_path(px, _TOP, px, bottom))
+        parts.append(_text(px, bottom + 15, f"{tick:g}", "middle"))
+    for tick in up.ticks():
+        py = up.at(tick)
+        parts.append(_path(_LEFT, py, right, py))
         parts.append(_text(_LEFT - 6, py + 4, f"{tick:g}", "end"))
-    parts.append(_text((_LEFT + _WIDTH - _RIGHT) / 2, _HEIGHT - 8, x_label, "middle"))
-    parts.append(_text(8, 11, y_label, "start"))
-    for number, line in enumerate(lines):
-        colour = COLOURS[number % len(COLOURS)]
-        places = [at(x, y) for x, y in line.points if not log_y or y > 0]
+    parts.append(_text((_LEFT + right) / 2, _HEIGHT - 8, x_label, "middle"))
+    parts.append(_text(_LEFT, 11, y_label, "start"))
+    for number, (line, points) in enumerate(zip(lines, kept, strict=True)):
+        pen = _pen(number)
+        places = [(across.at(x), up.at(y)) for x, y in points]
         joined = " ".join(f"{x},{y}" for x, y in places)
-        parts.append(
-            f'<polyline points="{joined}" fill="none" stroke="{colour}" stroke-width="2"/>'
-        )
+        parts.append(f'<polyline points="{joined}" {pen}/>')
         if line.marks:
+            colour = COLOURS[number % len(COLOURS)]
             parts += [f'<circle cx="{x}" cy="{y}" r="3.5" fill="{colour}"/>' for x, y in places]
-        top = _TOP + 14 + 16 * number
-        left = _WIDTH - _RIGHT + 10
-        parts.append(f'<rect x="{left}" y="{top - 8}" width="10" height="10" fill="{colour}"/>')
-        parts.append(_text(_WIDTH - _RIGHT + 26, top, _shortened(line.name), "start"))
+        top, left = _TOP + 14 + _ENTRY * number, right + 10
+        parts.append(f'<path d="M{left} {top - 4}h26" {pen}/>')
+        parts.append(_text(left + 32, top, _shortened(line.name), "start"))
     return "".join([*parts, "</svg>"])
 
 
+def _pen(number: int) -> str:
+    """Colour and dashes of a line."""
+    dash = DASHES[number // len(COLOURS) % len(DASHES)]
+    dashed = f' stroke-dasharray="{dash}"' if dash else ""
+    return f'fill="none" stroke="{COLOURS[number % len(COLOURS)]}" stroke-width="2"{dashed}'
+
+
 def _shortened(name: str) -> str:
-    return name if len(name) <= 26 else "…" + name[-25:]
+    """Both ends of a long name: which index it is, and which setting or file."""
+    half = (_LETTERS - 1) // 2
+    return name if len(name) <= _LETTERS else f"{name[:half]}…{name[-(_LETTERS - 1 - half) :]}"
 
 
 def _span(values: Sequence[float]) -> tuple[float, float]:

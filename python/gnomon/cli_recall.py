@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -35,7 +36,9 @@ _INDEXES = "gnomon, faiss:Flat, faiss:IVF, faiss:HNSW, hnswlib, usearch"
 @click.option(
     "--repeats", default=3, show_default=True, type=click.IntRange(1), help="Of a timing."
 )
-@click.option("--worst", default=10, show_default=True, help="Worst queries to list.")
+@click.option(
+    "--worst", default=10, show_default=True, type=click.IntRange(0), help="Worst queries to list."
+)
 @click.option("--seed", default=0, show_default=True, help="Of the bootstrap.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--csv", "csv_file", metavar="FILE", help="Write the table.")
@@ -79,6 +82,7 @@ def recall(
     """  # noqa: D301  click reads \b
     from .recall import recall_many
     from .recall_inputs import as_results, as_truth
+    from .recall_runners import versions
 
     given = ks or (10,)
     if (base is None) != (queries is None):
@@ -90,6 +94,7 @@ def recall(
     if plot_file and not indexes:
         raise click.UsageError("--plot draws recall against speed, which needs --index")
     with user_errors():
+        _require_places(csv_file, plot_file, html_file)
         exact = as_truth(truth, None, n_base, metric)
         runs: dict[str, Int64Array] = {}
         for name in results:
@@ -103,12 +108,27 @@ def recall(
         facts = [f"truth: {truth}", f"queries: {len(exact.ids)}"]
         if points:
             asked = f"indexes were asked for {max(given)} neighbours"
+            facts.append(f"libraries: {', '.join(versions(indexes))}")
             facts.append(f"{asked}, with {threads} threads; the fastest of {repeats} counts")
         _write(measured, points, max(given), facts, csv_file, plot_file, html_file, worst)
     if as_json:
         click.echo(json.dumps(_as_dict(measured, points, worst)))
     else:
         _print(measured, points, worst)
+
+
+def _require_places(csv_file: str | None, plot_file: str | None, html_file: str | None) -> None:
+    """Finds out before indexes are built, not after, that a report has no place."""
+    from .recall_html import require_plot
+
+    if plot_file:
+        require_plot(plot_file)
+    for name in filter(None, (csv_file, plot_file, html_file)):
+        folder = os.path.dirname(os.path.realpath(name))
+        if os.path.isdir(name):
+            raise IsADirectoryError(21, "a directory; name a file", name)
+        if not os.path.isdir(folder):
+            raise FileNotFoundError(2, "no such directory; make it first", folder)
 
 
 def _run(
@@ -123,18 +143,18 @@ def _run(
     """Builds and searches the indexes; a library that is missing ends the command at once."""
     from .arrays import as_float32
     from .groundtruth import opened
+    from .recall_inputs import require_fitting
     from .recall_runners import parse_spec, sweep
 
-    if truth.metric is None:
-        raise ValueError("--metric must be given: the truth does not say which one it is")
     for spec in indexes:
         parse_spec(spec)
     with opened(base, "base") as rows, opened(queries, "queries") as wanted:
+        require_fitting(truth, rows, wanted)
         matrix = as_float32(rows.read(0, rows.n_rows), "base")
         asked = as_float32(wanted.read(0, wanted.n_rows), "queries")
     points: list[Point] = []
     for spec in dict.fromkeys(indexes):
-        found = sweep(spec, matrix, asked, truth.metric, k, threads=threads, repeats=repeats)
+        found = sweep(spec, matrix, asked, str(truth.metric), k, threads=threads, repeats=repeats)
         for point in found:
             points.append(point)
             alone = f"alone p95 {point.percentiles[1]:.3g} ms"
@@ -235,4 +255,7 @@ def _print(runs: list[Recall], points: list[Point], worst: int) -> None:
 
 
 def _figure(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4f}"
+    """Four digits; what is less than 1 is not rounded to it."""
+    if value is None:
+        return "-"
+    return "0.9999" if 0.99995 <= value < 1.0 else f"{value:.4f}"

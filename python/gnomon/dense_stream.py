@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from . import _core
-from ._dense_build import checked, opened, rows_at_once
+from ._dense_build import checked, opened, require_whole, rows_at_once
 from .arrays import as_count, as_float32, as_threads
 from .dense import TopK
 
@@ -60,7 +60,9 @@ def stream_topk(
     Raises
     ------
     ValueError
-        Shapes that do not fit, and NaN or infinity, naming the row of the whole.
+        Shapes that do not fit, and NaN or infinity, naming the row of the whole; a mapped file that
+        has become shorter. (In the moment between that look and the reading of a block, whoever
+        cuts a mapped file off ends the process by SIGBUS: replace files, do not write into them.)
 
     Examples
     --------
@@ -84,6 +86,7 @@ def stream_topk(
     indices = np.empty((len(batch), 0), np.int64)
     values = np.empty((len(batch), 0), np.float64)
     for first in range(0, n, block) or (0,):
+        require_whole(rows)
         part = as_float32(rows[first : first + block], "vectors")
         found = _block(part, first, batch, best, metric, on_zero, as_threads(threads), level or "")
         # The rows so far come first: a stable order keeps the lower row ahead of an equal score.

@@ -22,6 +22,7 @@ from .formats_source import (
     FormatError,
     VectorSource,
     check_vectors,
+    require_file,
 )
 
 __all__ = [
@@ -106,6 +107,7 @@ def open_vectors(
         raise ValueError(f"role must be 'base' or 'queries', got {role!r}")
     file, key = split_key(path)
     kind = format or format_of(file)
+    require_file(file)
     if kind in raw.VECS:
         return raw.open_vecs(file, kind)
     if kind in raw.BINS:

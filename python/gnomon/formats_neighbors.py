@@ -24,7 +24,7 @@ from .formats import format_of, split_key
 from .formats_arrays import open_hdf5_file, open_npy, write_npy
 from .formats_parquet import open_parquet_file
 from .formats_raw import open_bin, open_vecs, write_raw
-from .formats_source import FormatError, missing_extra
+from .formats_source import FormatError, missing_extra, require_file
 from .formats_truth import Int64Array, Neighbors, RangeNeighbors, check_truth
 
 FORMATS = ("bin", "ivecs", "ibin", "hdf5", "npy", "npz", "parquet")
@@ -65,8 +65,7 @@ def read_neighbors(
     """
     file, key = split_key(path)
     kind = format or format_of(file, FORMATS)
-    if not os.path.isfile(file):
-        raise FileNotFoundError(2, "no such file", file)
+    require_file(file)
     if kind == "bin":
         read = _read_bin(file)
         if isinstance(read, RangeNeighbors):
@@ -210,8 +209,8 @@ def write_neighbors(
 ) -> None:
     """Writes neighbour lists [n, k] in one step; ivecs, ibin and npy hold the ids alone.
 
-    Raises ValueError for ids that the format cannot hold (int32; uint32 for bin), and where
-    distances are needed (none are).
+    Raises ValueError for ids that the format cannot hold (int32; uint32 for bin), and for an id
+    whose distance is NaN.
 
     >>> write_neighbors("found.ivecs", [[3, 1], [0, 2]])
     >>> read_neighbors("found.ivecs").ids.tolist()
@@ -223,6 +222,9 @@ def write_neighbors(
     near = None if distances is None else np.asarray(distances, np.float64)
     if near is not None and near.shape != table.shape:
         raise ValueError(f"distances {list(near.shape)} do not belong to ids {list(table.shape)}")
+    if near is not None and (np.isnan(near) & (table >= 0)).any():
+        row, place = (int(i) for i in np.argwhere(np.isnan(near) & (table >= 0))[0])
+        raise ValueError(f"row {row}: the distance of id {table[row, place]} is not a number")
     n, k = table.shape
     if kind in ("ivecs", "ibin"):
         write_raw(file, kind, [table], n, k)

@@ -201,11 +201,17 @@ def write_raw(path: str, kind: str, blocks: Iterable[Array], n_rows: int, dim: i
 
 
 def as_stored(block: Array, dtype: np.dtype[Any], first_row: int = 0) -> Array:
-    """The block in the type of the file. ValueError when an integer type changes a value."""
+    """The block in the type of the file. ValueError when an integer type changes a value.
+
+    Floats are rounded, but a finite one that would become infinite is refused as well.
+    """
     values = np.ascontiguousarray(block)
     if dtype.kind == "f":
         with np.errstate(over="ignore"):
-            return values.astype(dtype, copy=False)
+            stored = values.astype(dtype, copy=False)
+        if stored is not values:
+            _require_finite(values, stored, first_row)
+        return stored
     bounds = np.iinfo(dtype)
     # A cast that wraps is noticed only by comparison; the comparison of NaN with itself as well.
     bad = ~((values >= bounds.min) & (values <= bounds.max))
@@ -218,3 +224,16 @@ def as_stored(block: Array, dtype: np.dtype[Any], first_row: int = 0) -> Array:
             "scale and round first, or choose another format"
         )
     return values.astype(dtype, copy=False)
+
+
+def _require_finite(values: Array, stored: Array, first_row: int) -> None:
+    """Raises ValueError where rounding to the type of the file made an infinity."""
+    bad = np.isinf(stored)
+    if values.dtype.kind == "f":
+        bad &= ~np.isinf(values)
+    if bad.any():
+        row, column = (int(i) for i in np.argwhere(bad)[0])
+        raise ValueError(
+            f"row {first_row + row}, component {column}: {values[row, column]} is beyond "
+            f"{stored.dtype.name}; scale first, or choose another format"
+        )

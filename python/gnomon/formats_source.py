@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any, NamedTuple
@@ -198,6 +199,18 @@ def stat_of(path: str) -> tuple[int, int, int, int]:
     """What changes when a file is written to or replaced."""
     status = os.stat(path)
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def require_file(path: str) -> None:
+    """Raises FormatError for a pipe or device: its size is unknown, opening it may wait forever."""
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        raise FileNotFoundError(2, "no such file", path) from None
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(21, "a directory, not a file", path)
+    if not stat.S_ISREG(mode):
+        raise FormatError(path, "not a regular file; write it to one first")
 
 
 def missing_extra(path: str, package: str, extra: str) -> FormatError:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import math
+import zlib
 from collections.abc import Iterator
 
 from .formats_source import FormatError
@@ -18,7 +20,7 @@ def _lines(path: str) -> Iterator[tuple[int, list[str]]]:
             for number, line in enumerate(file, 1):
                 if line.strip():
                     yield number, line.split()
-    except (UnicodeDecodeError, EOFError, gzip.BadGzipFile) as error:
+    except (UnicodeDecodeError, EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise FormatError(path, f"not text: {error}") from error
 
 
@@ -62,6 +64,9 @@ def read_run(path: str) -> dict[str, list[str]]:
 
 def _number(path: str, line: int, text: str) -> float:
     try:
-        return float(text)
+        value = float(text)
     except ValueError:
         raise FormatError(path, f"line {line}: {text!r} is not a number") from None
+    if not math.isfinite(value):  # ranks could not be put in order, nor gains be added
+        raise FormatError(path, f"line {line}: {text!r} is not a finite number")
+    return value

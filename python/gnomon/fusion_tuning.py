@@ -56,6 +56,8 @@ class FusionTuning:
         ``in_sample - held_out``.
     chosen
         What each fold chose: settings that differ much say that the data cannot tell them apart.
+    unanswered
+        Judged queries that no run has; they count 0 whatever the setting.
     recommended
         ``best`` if the difference is significant and positive, else the default.
     """
@@ -71,6 +73,7 @@ class FusionTuning:
     in_sample: float
     chosen: tuple[Setting, ...]
     settings: int
+    unanswered: int
 
     @property
     def significant(self) -> bool:
@@ -93,6 +96,7 @@ class FusionTuning:
         )
         return [
             f"{self.metric} over {self.queries} judged queries, {self.settings} settings",
+            *([f"{self.unanswered} of them are in no run and count 0"] if self.unanswered else []),
             *(f"ranking {n} alone: {value:.4f}" for n, value in enumerate(self.single, 1)),
             f"default ({DEFAULT}): {self.default:.4f} "
             f"[{self.default_interval.low:.4f}, {self.default_interval.high:.4f}]",
@@ -110,6 +114,7 @@ class FusionTuning:
         return {
             "metric": self.metric,
             "queries": self.queries,
+            "unanswered": self.unanswered,
             "settings": self.settings,
             "default": self.default,
             "default_interval95": list(self.default_interval),
@@ -158,8 +163,8 @@ def tune_fusion(
     Raises
     ------
     ValueError
-        Fewer than two runs, fewer judged queries than folds, unknown metric, weights or ks that
-        fusion would refuse.
+        Fewer than two runs, fewer judged queries than folds, runs that have none of them, unknown
+        metric, weights or ks that fusion would refuse.
 
     Examples
     --------
@@ -176,6 +181,11 @@ def tune_fusion(
         raise ValueError(f"runs must hold two rankers or more, got {len(runs)}")
     if n < folds:
         raise ValueError(f"{n} queries with a relevant document are too few for {folds} folds")
+    unanswered = sum(not any(q in run for run in runs) for q in queries)
+    if unanswered == n:
+        raise ValueError(
+            f"the runs have none of the judged queries, such as {queries[0]!r}; are the ids alike?"
+        )
     settings = _settings(len(runs), ks, depths, weights)
     judged = [Judged([run.get(q, ()) for run in runs], judgements[q]) for q in queries]
     table = np.array([judge.values(metric, settings) for judge in judged]).T  # [setting, query]
@@ -204,6 +214,7 @@ def tune_fusion(
         mean(table[best]),
         tuple(chosen),
         len(settings),
+        unanswered,
     )
 
 

@@ -70,7 +70,8 @@ def groundtruth(
     ties_max
         How many ties beyond the last place are kept for each query; all are counted.
     threads, block_rows, checkpoint_s
-        How to compute; the answer does not depend on them.
+        How to compute; the answer does not depend on them. A block of `block_rows` may exceed
+        `memory`.
     restart
         Ignore a checkpoint.
     report
@@ -83,6 +84,8 @@ def groundtruth(
         (:class:`gnomon.formats.FormatError` for files) NaN, infinity, zero rows, dimensions that
         differ, damaged files: named by file, row and byte. Too little memory; a checkpoint of
         another run.
+    ValueError
+        `out` is the file of `base` or `queries`.
     BlockingIOError
         Another process is at work on `out`.
 
@@ -105,6 +108,9 @@ def groundtruth(
         raise ValueError(f"on_zero must be 'error' or 'zero', got {on_zero!r}")
     limit = parse_bytes(memory)
     best, kept = as_count(k, "k", 1), as_count(ties_max, "ties_max", 0)
+    rows_each = None if block_rows is None else as_count(block_rows, "block_rows", 1)
+    if not checkpoint_s >= 0:
+        raise ValueError(f"checkpoint_s must be seconds, 0 or more, got {checkpoint_s!r}")
     target = None if out is None else Path(os.path.realpath(os.fspath(out)))
     with ExitStack() as stack:
         if target is not None:
@@ -115,11 +121,13 @@ def groundtruth(
             remove_leftovers(checkpoint_of(target))
         rows = stack.enter_context(opened(base, "base"))
         wanted = stack.enter_context(opened(queries, "queries"))
+        if target is not None:
+            _require_another_file(target, rows, wanted)
         scan = Scan(rows, wanted, best, metric, on_zero, kept, threads, report)
         scan.check()
         if target is not None:
             scan.resume(str(checkpoint_of(target)), restart, checkpoint_s)
-        truth = scan.run(limit, block_rows)
+        truth = scan.run(limit, rows_each)
         if target is not None:
             truth.save(target)
             scan.forget()
@@ -140,7 +148,8 @@ def opened(value: Any, name: str) -> Any:
         return nullcontext(value)
     if isinstance(value, (str, os.PathLike)):
         return open_vectors(value, role="base" if name == "base" else "queries")
-    if isinstance(value, np.ndarray) and value.dtype.kind in "fiu" and value.ndim == 2:
+    plain = isinstance(value, np.ndarray) and not isinstance(value, np.ma.MaskedArray)
+    if plain and value.dtype.kind in "fiu" and value.ndim == 2:
         return ArraySource(value, name)
     return ArraySource(as_float32(value, name), name)
 
@@ -153,7 +162,7 @@ def parse_bytes(value: int | str) -> int:
     """
     if not isinstance(value, str):
         return as_count(value, "memory", 1)
-    match = re.fullmatch(r"(\d{1,15})([KMGT]?)(?:I?B)?", value.strip().upper())
+    match = re.fullmatch(r"([0-9]{1,15}) ?([KMGT]?)(?:I?B)?", value.strip().upper())
     if match is None or int(match[1]) == 0:
         raise ValueError(f"memory must be a size such as 512M or 2G, got {value!r}")
     return int(match[1]) << {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}[match[2]]
@@ -173,6 +182,15 @@ def _require_writable(target: Path) -> None:
         raise FileNotFoundError(2, "no such directory; make it first", str(target.parent))
     if target.is_dir():
         raise IsADirectoryError(21, "a directory; out is a file", str(target))
+    if target.exists() and not target.is_file():
+        raise FormatError(str(target), "not a regular file; it is left alone")
+
+
+def _require_another_file(target: Path, *sources: VectorSource) -> None:
+    """The answer must not take the place of what it is made from."""
+    for source in sources:
+        if source.format != "array" and target.exists() and os.path.samefile(source.path, target):
+            raise ValueError(f"out would replace {source.path}, which is read; choose another name")
 
 
 def rows_that_fit(limit: int, base: VectorSource, n_queries: int, k: int, used: int = 0) -> int:

@@ -23,6 +23,7 @@ class Truth:
     ids [Q, K] (-1 where there is none), scores [Q, K] higher is better, or None; the ties beyond
     the lists, and whether those are all (`complete` [Q]); the rows of the base, if known; the
     metric. `as_file`: the scores are the negative distances of a file, in its own convention.
+    `canonical`: they are gnomon's own, so those vectors give them again, bit for bit.
     """
 
     ids: Int64Array
@@ -33,6 +34,7 @@ class Truth:
     n_base: int | None = None
     metric: str | None = None
     as_file: bool = False
+    canonical: bool = False
 
     @property
     def distances(self) -> Float64Array | None:

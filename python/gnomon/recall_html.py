@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import importlib.util
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -89,7 +90,7 @@ def html_report(
             "<p>A query alone, in milliseconds: one of twenty takes longer.</p>",
             chart(slow, "recall", "95th percentile, ms", log_y=True),
             "<h2>Waiting per query</h2>",
-            chart(_waits(points), "milliseconds", "share of queries"),
+            chart(_waits(points), "milliseconds", "share of queries", log_x=True),
         ]
     body += ["<h2>Recall per query</h2>", chart(_distributions(runs), "recall", "share of queries")]
     for run in runs:
@@ -170,16 +171,23 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
         temp.write_text(text, encoding="utf-8")
 
 
-def write_plot(path: str, points: Sequence[Point], runs: dict[str, Recall]) -> None:
-    """Recall against speed and waiting as PNG or SVG, by the suffix; FormatError: no matplotlib."""
-    try:
-        import matplotlib
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise missing_extra(path, "matplotlib", "plot") from error
+def require_plot(path: str) -> str:
+    """The suffix, png or svg; ValueError for another, FormatError where matplotlib is missing."""
     suffix = os.path.splitext(path)[1].removeprefix(".").lower()
     if suffix not in ("png", "svg"):
         raise ValueError(f"a plot is .png or .svg, got {path!r}")
+    if importlib.util.find_spec("matplotlib") is None:
+        raise missing_extra(path, "matplotlib", "plot")
+    return suffix
+
+
+def write_plot(path: str, points: Sequence[Point], runs: dict[str, Recall]) -> None:
+    """Recall against speed and waiting as PNG or SVG, by the suffix; FormatError: no matplotlib."""
+    suffix = require_plot(path)
+    deepest = max(run.k for run in runs.values())
+    import matplotlib
+    from matplotlib.figure import Figure
+
     with matplotlib.rc_context({"svg.hashsalt": "gnomon"}):
         figure = Figure(figsize=(13, 5), layout="constrained")
         panels = {
@@ -191,7 +199,7 @@ def write_plot(path: str, points: Sequence[Point], runs: dict[str, Recall]) -> N
             for name, line in lines.items():
                 axes.plot(*zip(*line, strict=True), marker="o", label=name)
             axes.set_yscale("log")
-            axes.set_xlabel("recall (tie-aware)")
+            axes.set_xlabel(f"recall@{deepest} (tie-aware)")
             axes.set_ylabel(label)
             axes.grid(visible=True, which="both", alpha=0.3)
             axes.legend()

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import as_float32, as_float64
+from .arrays import as_count, as_float32, as_float64
 from .dense import DenseIndex
 from .formats_neighbors import read_neighbors
+from .formats_source import VectorSource
 from .formats_truth import Neighbors, check_truth
 from .groundtruth import METRICS, opened
 from .groundtruth_file import GroundTruth
@@ -26,6 +27,8 @@ def as_truth(
     """A Truth of what was given as one. Raises ValueError or FormatError."""
     if metric is not None and metric not in METRICS:
         raise ValueError(f"metric must be one of {', '.join(METRICS)}, got {metric!r}")
+    if n_base is not None:
+        n_base = as_count(n_base, "n_base", 1)
     if isinstance(truth, Truth):
         return truth
     if isinstance(truth, (str, os.PathLike)):
@@ -60,7 +63,8 @@ def _of_neighbors(truth: Neighbors, n_base: int | None, metric: str | None) -> T
         complete = truth.ties["n_tied"] == inside + np.diff(offsets)
     as_file = truth.distances is not None
     parts = (truth.ids, truth.scores, offsets, beyond, complete)
-    return Truth(*parts, rows, metric or said, as_file)
+    canonical = truth.scores is not None and "base_sha256" in meta
+    return Truth(*parts, rows, metric or said, as_file, canonical)
 
 
 def as_results(results: Any, n_queries: int) -> Int64Array:
@@ -88,19 +92,10 @@ def with_vectors(
     truth: Truth, runs: list[Int64Array], base: Any, queries: Any, k: int
 ) -> tuple[Truth, list[Float64Array]]:
     """The truth with canonical scores, and those of each run's first k places (NaN: no row)."""
-    if truth.metric is None:
-        raise ValueError("metric must be given: the truth does not say which one it was made with")
     with ExitStack() as stack:
         rows = stack.enter_context(opened(base, "base"))
         wanted = stack.enter_context(opened(queries, "queries"))
-        if wanted.n_rows != len(truth.ids) or wanted.dim != rows.dim:
-            raise ValueError(
-                f"queries {[wanted.n_rows, wanted.dim]} do not belong to a truth of "
-                f"{len(truth.ids)} queries and a base of dimension {rows.dim}"
-            )
-        if int(truth.ids.max(initial=-1)) >= rows.n_rows:
-            top = int(truth.ids.max())
-            raise ValueError(f"the truth holds id {top}, but the base has {rows.n_rows} rows")
+        require_fitting(truth, rows, wanted)
         tables = [truth.ids, *(run[:, :k] for run in runs)]
         found = [np.full(table.shape, np.nan) for table in tables]
         vectors = as_float32(wanted.read(0, wanted.n_rows), "queries")
@@ -109,13 +104,15 @@ def with_vectors(
             ids = np.unique(given[(given >= 0) & (given < rows.n_rows)])
             if not ids.size:
                 continue
-            index = DenseIndex.build(rows.take(ids), metric=truth.metric, threads=1)
+            index = DenseIndex.build(rows.take(ids), metric=str(truth.metric), threads=1)
             hits = index.search(vectors[q], ids.size, threads=1)
             scores = np.empty(ids.size)
             scores[hits.ids] = hits.scores
             for table, out in zip(tables, found, strict=True):
                 at = np.minimum(np.searchsorted(ids, table[q]), ids.size - 1)
                 out[q] = np.where(ids[at] == table[q], scores[at], np.nan)
+    if truth.canonical and truth.scores is not None:
+        _require_own_vectors(truth.ids, truth.scores, found[0])
     order = np.argsort(-np.where(truth.ids >= 0, found[0], -np.inf), axis=1, kind="stable")
     sorted_truth = replace(
         truth,
@@ -125,3 +122,28 @@ def with_vectors(
         as_file=False,
     )
     return sorted_truth, found[1:]
+
+
+def require_fitting(truth: Truth, base: VectorSource, queries: VectorSource) -> None:
+    """Raises ValueError where these vectors cannot be those that the truth was made of."""
+    if truth.metric is None:
+        raise ValueError("metric must be given: the truth does not say which one it was made with")
+    if queries.n_rows != len(truth.ids) or queries.dim != base.dim:
+        raise ValueError(
+            f"queries {[queries.n_rows, queries.dim]} do not belong to a truth of "
+            f"{len(truth.ids)} queries and a base of dimension {base.dim}"
+        )
+    top = int(truth.ids.max(initial=-1))
+    if top >= base.n_rows:
+        raise ValueError(f"the truth holds id {top}, but the base has {base.n_rows} rows")
+
+
+def _require_own_vectors(ids: Int64Array, said: Float64Array, found: Float64Array) -> None:
+    """Rows in another order, say, would give a recall of nothing in particular."""
+    other = (ids >= 0) & (said != found)
+    if other.any():
+        q, place = (int(i) for i in np.argwhere(other)[0])
+        raise ValueError(
+            f"base and queries are not those of the truth: query {q} and row {ids[q, place]} "
+            f"score {found[q, place]!r}, the truth says {said[q, place]!r}"
+        )

@@ -184,6 +184,14 @@ def _gnomon(task: Task) -> Built:
     return Built("", (None,), search)
 
 
+# What a build takes besides, with the least that its library survives.
+OPTIONS = {
+    "faiss:IVF": {"nlist": 1},
+    "faiss:HNSW": {"M": 2, "ef_construction": 1},
+    "hnswlib": {"M": 2, "ef_construction": 1},
+    "usearch": {"M": 2, "ef_construction": 1},
+}
+
 RUNNERS: dict[str, Callable[[Task], Built]] = {
     "gnomon": _gnomon,
     "faiss:Flat": lambda task: _faiss(task, "Flat"),
@@ -209,7 +217,37 @@ def parse_spec(spec: str) -> tuple[str, dict[str, int], list[int]]:
         values = [int(value) for value in sweep.split(",")] if sweep else []
     except ValueError:
         raise ValueError(f"index {spec!r}: write NAME,option=number@value,value") from None
+    known = OPTIONS.get(name, {})
+    for key, value in options.items():
+        if key not in known:
+            has = ", ".join(known) or "none"
+            raise ValueError(f"index {spec!r}: {name} has no option {key!r}; options: {has}")
+        if value < known[key]:
+            raise ValueError(f"index {spec!r}: {key} must be at least {known[key]}, got {value}")
+    if values and name in ("gnomon", "faiss:Flat"):
+        raise ValueError(f"index {spec!r}: {name} is exact and has no knob to sweep")
+    if values and min(values) < 1:
+        raise ValueError(f"index {spec!r}: values of a knob are at least 1, got {min(values)}")
     return name, options, values
+
+
+def versions(specs: Sequence[str]) -> list[str]:
+    """What was run, as a report must say: each library with its version.
+
+    >>> import gnomon
+    >>> versions(["gnomon"]) == [f"gnomon {gnomon.__version__}"]
+    True
+    """
+    from importlib.metadata import PackageNotFoundError, version
+
+    found = []
+    for name in dict.fromkeys(parse_spec(spec)[0].split(":")[0] for spec in specs):
+        package = "faiss-cpu" if name == "faiss" else name
+        try:
+            found.append(f"{package} {version(package)}")
+        except PackageNotFoundError:  # built by hand, say
+            found.append(f"{name} of unknown version")
+    return found
 
 
 def sweep(
@@ -234,7 +272,10 @@ def sweep(
     label = spec.partition("@")[0]  # with its options: two builds of one library are two indexes
     task = Task(base, queries, metric, min(k, len(base)), threads, options)
     began = time.perf_counter()
-    built = RUNNERS[name](task)
+    try:
+        built = RUNNERS[name](task)
+    except RuntimeError as error:  # faiss: more lists than rows to train them
+        raise ValueError(f"{label}: {error}") from error
     build_seconds = time.perf_counter() - began
     for value in values or built.values:
         seconds = float("inf")

@@ -11,6 +11,11 @@ A reader sees one committed state completely or another one, whatever happens to
 
 One writer at a time holds a lock (``flock``) on the target, so whatever else lies around was left
 by a killed writer, and the next one removes it.
+
+Nothing here ever writes into a committed file or makes it shorter, because readers have it mapped:
+who does that from outside (``cp`` or ``truncate`` onto a file of an index, rather than a rename)
+ends every process that then reads behind its new end, by SIGBUS. A file that is cut off already is
+refused when it is opened.
 """
 
 from __future__ import annotations
