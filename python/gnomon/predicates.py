@@ -44,7 +44,7 @@ def test_column(column: Column, operator: str, value: Any, name: str) -> Words:
     that is no date.
     """
     key = _key(operator, value)
-    known = None if key is None else column.tested.get(key)
+    known: Words | None = None if key is None else column.tested.get(key)
     if known is None:
         known = _tested(column, operator, value, name)
         if key is not None:
