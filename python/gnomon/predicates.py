@@ -52,7 +52,8 @@ def test_column(column: Column, operator: str, value: Any, name: str) -> Words:
             while len(kept) >= _KEPT:
                 del kept[next(iter(kept))]
             column.tested = {**kept, key: known}
-    return known.copy()
+    copied: Words = known.copy()
+    return copied
 
 
 def _key(operator: str, value: Any) -> Any:
