@@ -99,11 +99,12 @@ def check_case(classes: list[int]) -> None:
 def check_lower() -> None:
     """Stop unless analyze.cpp may lower each character for itself, twice as well as once.
 
-    Two are the caller's affair: U+0130 becomes two characters, and U+03A3 depends on its neighbours.
+    Two are the caller's affair: U+0130, which becomes two characters, and U+03A3, which depends on
+    its neighbours.
     """
     for code in range(CODE_POINTS):
         lower = chr(code).lower()
-        if len(lower) != 1 and code != 0x130 or lower.lower() != lower:
+        if (len(lower) != 1 and code != 0x130) or lower.lower() != lower:
             sys.exit(f"unicode_tables.py: U+{code:04X} has no lower case of one character")
 
 
