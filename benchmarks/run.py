@@ -1,6 +1,7 @@
 """Run the benchmarks and keep the README's table true to their results.
 
 run.py [NAME ...]   run bench_NAME.py (all when none is named), write results/NAME.json
+run.py NAME -- ...  run it with these options, which are kept as the conditions of its figures
 run.py --table      print the table made from results/*.json
 run.py --write      put that table into README.md, between its two markers
 """
@@ -46,20 +47,23 @@ def machine() -> dict[str, Any]:
     }
 
 
-def run(name: str) -> None:
-    """Run one benchmark and store what it printed."""
+def run(name: str, options: list[str]) -> None:
+    """Run one benchmark with options of its own and store what it printed."""
     script = HERE / f"bench_{name}.py"
     if not script.exists():
         known = sorted(path.stem.removeprefix("bench_") for path in HERE.glob("bench_*.py"))
         raise SystemExit(f"no benchmark named {name!r}; there are: {', '.join(known)}")
     done = subprocess.run(
-        [sys.executable, str(script)], stdout=subprocess.PIPE, text=True, check=True
+        [sys.executable, str(script), *options], stdout=subprocess.PIPE, text=True, check=True
     )
     rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     if not rows:
         raise SystemExit(f"{script.name} printed no result")
     RESULTS.mkdir(exist_ok=True)
-    result = {"benchmark": name, "machine": machine(), "rows": rows}
+    where = machine()
+    if options:
+        where["conditions"] = " ".join(options)
+    result = {"benchmark": name, "machine": where, "rows": rows}
     (RESULTS / f"{name}.json").write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n")
     print(done.stdout, end="")
 
@@ -105,11 +109,12 @@ def main(arguments: list[str]) -> None:
     elif arguments == ["--write"]:
         README.write_text(with_table(README.read_text("utf-8")), "utf-8")
     else:
-        names = arguments or sorted(
+        at = arguments.index("--") if "--" in arguments else len(arguments)
+        names = arguments[:at] or sorted(
             path.stem.removeprefix("bench_") for path in HERE.glob("bench_*.py")
         )
         for name in names:
-            run(name)
+            run(name, arguments[at + 1 :])
 
 
 if __name__ == "__main__":

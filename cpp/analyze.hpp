@@ -1,7 +1,8 @@
 // Text -> tokens. The specification is python/gnomon/reference/analysis.py; this file gives the same tokens
 // and the same spans, token by token, without Unicode case mapping or normalisation: those belong to the
 // caller (Python's unicodedata), which passes two aligned views of one text, `cased` and `lowered`.
-// For ASCII text both views are the same and lower case is made here.
+// Lower case of single characters is made here: both views are the same unless the text holds U+0130 or
+// U+03A3.
 #pragma once
 #include <cstddef>
 #include <cstdint>

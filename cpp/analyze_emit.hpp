@@ -21,11 +21,15 @@ inline std::uint16_t class_of(Unit code) {
     }
 }
 
-// Folds ASCII: of other characters the caller's `lowered` view has the lower case already.
+// The lower case of one character, where that is one character and does not depend on others.
 template <class Unit>
 inline char32_t folded(Unit code) {
     const char32_t c = code;
-    return c - U'A' < 26 ? c | 0x20 : c;
+    if (c < 0x80) return c - U'A' < 26 ? c | 0x20 : c;
+    const std::int32_t step = sizeof(Unit) == 1
+                                  ? kLoweredBlocks[c]
+                                  : kLoweredBlocks[(std::size_t{kLoweredIndex[c >> 8]} << 8) | (c & 0xFF)];
+    return c + static_cast<char32_t>(step);
 }
 
 inline char* put_utf8(char* out, char32_t c) {

@@ -6,7 +6,8 @@
 
 namespace gnomon {
 
-TextFilter::TextFilter(Preset preset, const std::vector<SynonymRule>& rules) : preset_(preset) {
+TextFilter::TextFilter(Preset preset, const std::vector<SynonymRule>& rules, bool words_stay)
+    : preset_(preset), same_(words_stay && rules.empty()) {
     for (const SynonymRule& rule : rules) {
         if (rule.key.empty()) throw InvalidInput("a synonym rule must have a key of at least one token");
         Rule own;
@@ -42,7 +43,11 @@ std::string_view TextFilter::marked(std::string_view whole) {
 }
 
 std::pair<std::string_view, bool> TextFilter::unresolved(std::size_t place) const {
-    std::string_view text = raw_.term(static_cast<std::uint32_t>(mapped_.size() + place));
+    return unmarked(static_cast<std::uint32_t>(mapped_.size() + place));
+}
+
+std::pair<std::string_view, bool> TextFilter::unmarked(std::uint32_t raw) const {
+    std::string_view text = raw_.term(raw);
     const bool whole = !text.empty() && text.back() == kWholeMark;
     if (whole) text.remove_suffix(1);
     return {text, whole};
@@ -51,6 +56,12 @@ std::pair<std::string_view, bool> TextFilter::unresolved(std::size_t place) cons
 void TextFilter::resolve(const std::optional<std::string>& term) {
     if (n_unresolved() == 0) throw InvalidInput("every token is resolved already");
     mapped_.push_back(term ? terms_.intern(*term) : kDropped);
+}
+
+void TextFilter::resolve_same() {
+    if (n_unresolved() == 0) throw InvalidInput("every token is resolved already");
+    mapped_.push_back(same_ ? static_cast<std::uint32_t>(mapped_.size())
+                            : terms_.intern(unresolved(0).first));
 }
 
 void TextFilter::expand() {

@@ -22,7 +22,8 @@ struct SynonymRule {
 class TextFilter {
   public:
     // Of rules that start alike the earlier one counts: give longer keys first.
-    TextFilter(Preset preset, const std::vector<SynonymRule>& rules);
+    // `words_stay` promises that the filters drop words and change none.
+    TextFilter(Preset preset, const std::vector<SynonymRule>& rules, bool words_stay);
 
     // One document: cut and kept until drain().
     void add_text(TextView cased, TextView lowered);
@@ -32,11 +33,15 @@ class TextFilter {
     std::pair<std::string_view, bool> unresolved(std::size_t place) const;
     // What the filters make of the first of them; nothing for a stop word.
     void resolve(const std::optional<std::string>& term);
+    // They leave it as it is.
+    void resolve_same();
 
     // Hands over the documents in order: add_new(term) -> its id, and add(id), both for one more occurrence,
-    // then end(). Every token must be resolved. Ids are asked for anew each time: they may have changed.
-    template <class AddNew, class Add, class End>
-    void drain(const AddNew& add_new, const Add& add, const End& end);
+    // then end(). Every token must be resolved. Ids are kept until `epoch` is another than the time before.
+    // ahead(id) comes before most add(id), so that what that needs is on its way.
+    template <class AddNew, class Add, class End, class Ahead>
+    void drain(std::uint64_t epoch, const AddNew& add_new, const Add& add, const End& end,
+               const Ahead& ahead);
 
   private:
     struct Rule {
@@ -53,11 +58,17 @@ class TextFilter {
     void expand();
     void require_resolved() const;
     const Rule* match(std::size_t at) const;
+    std::size_t n_terms() const { return same_ ? raw_.size() : terms_.size(); }
+    std::string_view term(std::uint32_t id) const { return same_ ? unmarked(id).first : terms_.term(id); }
+    std::pair<std::string_view, bool> unmarked(std::uint32_t raw) const;
 
     Preset preset_;
+    bool same_;                          // a raw token is a term, of the same number: terms_ is not used
     VocabularyBuilder raw_;              // as they were cut; a whole identifier ends with kWholeMark
     std::vector<std::uint32_t> mapped_;  // raw -> term, or kDropped
     VocabularyBuilder terms_;            // filtered
+    std::vector<std::uint32_t> ids_;     // of the terms, as add_new() gave them, or kUnknown
+    std::uint64_t epoch_ = 0;
     std::unordered_map<std::uint32_t, std::vector<Rule>> rules_;  // by the first term of the key
     std::vector<std::uint32_t> tokens_;                           // raw, of the documents that wait
     std::vector<std::size_t> ends_;
@@ -66,20 +77,36 @@ class TextFilter {
     std::string marked_;
 };
 
-template <class AddNew, class Add, class End>
-void TextFilter::drain(const AddNew& add_new, const Add& add, const End& end) {
+template <class AddNew, class Add, class End, class Ahead>
+void TextFilter::drain(std::uint64_t epoch, const AddNew& add_new, const Add& add, const End& end,
+                       const Ahead& ahead) {
     require_resolved();
-    std::vector<std::uint32_t> ids(terms_.size(), kUnknown);
+    if (epoch != epoch_) ids_.clear();
+    epoch_ = epoch;
+    ids_.resize(n_terms(), kUnknown);
+    std::uint32_t* const ids = ids_.data();
     const auto hand_over = [&](std::uint32_t term) {
         if (ids[term] == kUnknown)
-            ids[term] = add_new(terms_.term(term));
+            ids[term] = add_new(this->term(term));
         else
             add(ids[term]);
+    };
+    // Three look-ups a token, each where the one before it says: each is fetched before it is wanted.
+    constexpr std::size_t kStep = 8;
+    const std::size_t n = tokens_.size();
+    const auto look_ahead = [&](std::size_t now) {
+        if (now + 3 * kStep >= n) return;
+        __builtin_prefetch(&mapped_[tokens_[now + 3 * kStep]]);
+        const std::uint32_t later = mapped_[tokens_[now + 2 * kStep]];
+        if (later != kDropped) __builtin_prefetch(&ids[later]);
+        const std::uint32_t soon = mapped_[tokens_[now + kStep]];
+        if (soon != kDropped && ids[soon] != kUnknown) ahead(ids[soon]);
     };
     std::size_t at = 0;
     for (const std::size_t last : ends_) {
         terms_of_document_.clear();
         for (; at < last; ++at) {
+            look_ahead(at);
             const std::uint32_t term = mapped_[tokens_[at]];
             if (term == kDropped) continue;
             if (rules_.empty())

@@ -151,16 +151,12 @@ class LuceneWords : Emitter<Unit> {
     }
 
     // As Words::plain_word: the end of a short word of ASCII letters and digits that certainly ends there.
-    std::size_t plain([[maybe_unused]] std::size_t start) {
-        if constexpr (sizeof(Unit) == 1) {
-            const PlainWord found(cased_, start, length_);
-            const std::size_t end = start + found.length;
-            if (found.length != 0 && ends_plainly(end)) {
-                sink_(context_, Token{{found.bytes(), found.length}, start, end, false});
-                return end;
-            }
-        }
-        return start;
+    std::size_t plain(std::size_t start) {
+        const PlainWord<> found(cased_, start, length_);
+        const std::size_t end = start + found.length;
+        if (found.length == 0 || !ends_plainly(end)) return start;
+        sink_(context_, Token{{found.bytes(), found.length}, start, end, false});
+        return end;
     }
 
     // A mark that may join needs another letter or digit after it.
@@ -168,7 +164,7 @@ class LuceneWords : Emitter<Unit> {
         if (end == length_) return true;
         const Break kind = kind_of(bits_of(end));
         if (kind == Break::other || kind == Break::double_quote) return true;
-        if (kind < Break::mid_letter) return false;
+        if (kind < Break::mid_letter || is_mark(kind)) return false;
         return end + 1 == length_ || kind_of(bits_of(end + 1)) == Break::other;
     }
 

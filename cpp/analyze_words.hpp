@@ -44,14 +44,27 @@ class Words : Emitter<Unit> {
 
     void bm25s() {
         for (std::size_t at = 0; at < length_;) {
-            std::size_t end = at;
-            while (end < length_ && (class_of(cased_[end]) & (kAlnum | kUnderscore))) ++end;
-            if (end - at >= 2) emit(at, end);
+            if (!(class_of(cased_[at]) & kInBm25s)) {
+                ++at;
+                continue;
+            }
+            const PlainWord<true> found(cased_, at, length_);
+            std::size_t end = at + found.length;
+            const bool plain = end == length_ || !(class_of(cased_[end]) & kInBm25s);
+            if (!plain)
+                while (end < length_ && (class_of(cased_[end]) & kInBm25s)) ++end;
+            if (end - at >= 2) {
+                if (plain)
+                    sink_(context_, Token{{found.bytes(), found.length}, at, end, false});
+                else
+                    emit(at, end);
+            }
             at = end + 1;
         }
     }
 
   private:
+    static constexpr std::uint16_t kInBm25s = kAlnum | kUnderscore;
     static bool in_identifier(std::uint16_t bits) { return (bits & kIdentifier) && !(bits & kBigrams); }
 
     template <std::uint16_t kScripts>
@@ -74,18 +87,14 @@ class Words : Emitter<Unit> {
     // The end of the word at `start`, emitted, or `start` when it may be anything but a short word of ASCII
     // letters and digits that has no parts.
     template <bool kWithParts>
-    std::size_t plain_word([[maybe_unused]] std::size_t start) {
-        if constexpr (sizeof(Unit) == 1) {
-            const PlainWord found(cased_, start, length_);
-            const std::size_t end = start + found.length;
-            const bool more = end < length_ && (cased_[end] >= 0x80 || (class_of(cased_[end]) & kWord) ||
-                                                (kWithParts && (cased_[end] == '_' || cased_[end] == ':')));
-            if (found.length != 0 && !more && !(kWithParts && found.humps)) {
-                sink_(context_, Token{{found.bytes(), found.length}, start, end, false});
-                return end;
-            }
-        }
-        return start;
+    std::size_t plain_word(std::size_t start) {
+        const PlainWord<> found(cased_, start, length_);
+        const std::size_t end = start + found.length;
+        const bool more = end < length_ && ((class_of(cased_[end]) & kWord) ||
+                                            (kWithParts && (cased_[end] == '_' || cased_[end] == ':')));
+        if (found.length == 0 || more || (kWithParts && found.humps)) return start;
+        sink_(context_, Token{{found.bytes(), found.length}, start, end, false});
+        return end;
     }
 
     // The whole, then its parts. `rest` gathers the classes after the first character: most words show there

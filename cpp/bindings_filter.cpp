@@ -23,10 +23,11 @@ class FilteredTexts {
     FilteredTexts(Bm25Builder& builder, std::string_view preset, const std::vector<std::string>& stop_words,
                   py::object stem, const Rules& rules)
         : builder_(builder),
-          filter_(preset_named(preset), own(rules)),
+          filter_(preset_named(preset), own(rules), stem.is_none()),
           stops_(stop_words.begin(), stop_words.end()),
           porter_(py::isinstance<py::str>(stem)),
           stem_(std::move(stem)) {
+        for (const std::string& stop : stops_) longest_stop_ = std::max(longest_stop_, stop.size());
         if (porter_ && stem_.cast<std::string>() != "porter")
             throw InvalidInput("stem must be None, \"porter\" or a function");
     }
@@ -41,7 +42,10 @@ class FilteredTexts {
         {
             const py::gil_scoped_release release;
             for (const auto& [text, lower] : views) filter_.add_text(text, lower);
-            resolve_alone(terms, to_stem);
+            if (!porter_ && stem_.is_none())
+                resolve_unstemmed();
+            else
+                resolve_alone(terms, to_stem);
         }
         if (!to_stem.empty()) stem_by_function(terms, to_stem);
         const py::gil_scoped_release release;
@@ -53,8 +57,10 @@ class FilteredTexts {
             else
                 builder_.begin_field(part % builder_.n_fields());
         };
-        filter_.drain([this](std::string_view term) { return builder_.add_token(term); },
-                      [this](std::uint32_t term) { builder_.add_term(term); }, end);
+        filter_.drain(
+            builder_.epoch(), [this](std::string_view term) { return builder_.add_token(term); },
+            [this](std::uint32_t term) { builder_.add_term(term); }, end,
+            [this](std::uint32_t term) { builder_.prefetch(term); });
     }
 
   private:
@@ -62,6 +68,16 @@ class FilteredTexts {
         std::vector<SynonymRule> found;
         for (const auto& [key, added] : rules) found.push_back({key, added});
         return found;
+    }
+
+    void resolve_unstemmed() {
+        while (filter_.n_unresolved() != 0) {
+            const std::string_view text = filter_.unresolved(0).first;
+            if (text.size() <= longest_stop_ && stops_.contains(std::string(text)))
+                filter_.resolve(std::nullopt);
+            else
+                filter_.resolve_same();
+        }
     }
 
     // What becomes of the new tokens as far as no Python is needed for it. A stem of nothing leaves the
@@ -107,6 +123,7 @@ class FilteredTexts {
     std::unordered_set<std::string> stops_;
     bool porter_;
     py::object stem_;
+    std::size_t longest_stop_ = 0;
 };
 
 }  // namespace

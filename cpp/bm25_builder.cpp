@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "error.hpp"
+#include "huge_pages.hpp"
 
 namespace gnomon {
 
@@ -19,9 +20,7 @@ Bm25Builder::Bm25Builder(bool with_vocabulary, std::size_t n_fields, bool with_p
 }
 
 void Bm25Builder::add_text(Preset preset, TextView cased, TextView lowered) {
-    const auto ahead = [this](std::uint32_t term) {
-        if (term < now_->terms.size()) __builtin_prefetch(&now_->terms[term], 1);
-    };
+    const auto ahead = [this](std::uint32_t term) { prefetch(term); };
     const auto done = [this](std::uint32_t term) { add_term(term); };
     InternBatch batch(vocabulary_);
     auto each = [&](std::string_view token) { batch.push(token, ahead, done); };
@@ -36,7 +35,13 @@ void Bm25Builder::add_term(std::uint32_t id) {
     Field& field = *now_;
     if (id >= field.terms.size()) {
         if (id == kMost) throw InvalidInput("token ids must be below 4,294,967,295");
-        field.terms.resize(static_cast<std::size_t>(id) + 1);
+        const std::size_t needed = static_cast<std::size_t>(id) + 1;
+        if (needed > field.terms.capacity()) {
+            std::vector<Term> terms = roomy<Term>(std::max(needed, 2 * field.terms.capacity()));
+            terms.assign(field.terms.begin(), field.terms.end());
+            field.terms.swap(terms);
+        }
+        field.terms.resize(needed);
     }
     Term& term = field.terms[id];
     ++field.length;
@@ -93,13 +98,23 @@ Bm25Field Bm25Builder::sorted(Field& field, std::size_t n_terms) {
     for (std::size_t i = 0; i < field.wide.size(); ++i)
         wide_starts[i + 1] = wide_starts[i] + starts[field.wide[i] + 1] - starts[field.wide[i]];
     std::vector<std::uint64_t> next(starts.begin(), starts.end() - 1);
-    std::vector<std::uint32_t> docs(field.postings.size());
-    std::vector<std::uint8_t> tfs(field.postings.size());
+    std::vector<std::uint32_t> docs = roomy<std::uint32_t>(field.postings.size());
+    docs.resize(field.postings.size());
+    std::vector<std::uint8_t> tfs = roomy<std::uint8_t>(field.postings.size());
+    tfs.resize(field.postings.size());
     std::vector<std::uint32_t> wide_tfs(wide_starts.back());
     std::size_t doc = 0;
     std::uint32_t left = field.distinct.empty() ? 0 : field.distinct[0];
     field.postings.each([&](const Posting* postings, std::size_t count) {
+        constexpr std::size_t kAhead = 16;
         for (std::size_t i = 0; i < count; ++i) {
+            // The lists of rare terms lie far apart: where this will write is fetched before.
+            if (i + 2 * kAhead < count) {
+                __builtin_prefetch(&next[postings[i + 2 * kAhead].term], 1);
+                const std::uint64_t soon = next[postings[i + kAhead].term];
+                __builtin_prefetch(docs.data() + soon, 1);
+                __builtin_prefetch(tfs.data() + soon, 1);
+            }
             while (left == 0) left = field.distinct[++doc];
             --left;
             const auto [term, tf] = postings[i];
@@ -136,7 +151,9 @@ std::shared_ptr<const Bm25Index> Bm25Builder::finish() {
     for (Field& field : fields_) fields.push_back(sorted(field, n_terms));
     std::optional<Vocabulary> vocabulary;
     if (with_vocabulary_) vocabulary = Vocabulary(std::move(vocabulary_));
+    const std::uint64_t next = epoch_ + 1;
     *this = Bm25Builder(with_vocabulary_, fields_.size(), with_positions_);
+    epoch_ = next;
     return Bm25Index::of(std::move(fields), std::move(vocabulary));
 }
 

@@ -29,6 +29,10 @@ class Bm25Builder {
         return term;
     }
     void add_term(std::uint32_t term);
+    // Fetches what add_term() will need.
+    void prefetch(std::uint32_t term) const {
+        if (term < now_->terms.size()) __builtin_prefetch(&now_->terms[term], 1);
+    }
     // The tokens of a text, into the present field.
     void add_text(Preset preset, TextView cased, TextView lowered);
     // A token that no query will ask for: it counts towards the length only.
@@ -38,6 +42,8 @@ class Bm25Builder {
     }
     void end_document();
 
+    // Another after each finish(): term ids hold until then.
+    std::uint64_t epoch() const { return epoch_; }
     std::uint64_t n_docs() const { return fields_[0].lengths.size(); }
     std::uint64_t n_tokens() const;  // of all fields
     std::uint64_t memory() const;    // bytes, about, that finish() will need at most
@@ -72,6 +78,7 @@ class Bm25Builder {
     VocabularyBuilder vocabulary_;
     std::vector<Field> fields_;
     Field* now_;
+    std::uint64_t epoch_ = 1;
 };
 
 }  // namespace gnomon

@@ -6,6 +6,8 @@
 #include <memory>
 #include <vector>
 
+#include "huge_pages.hpp"
+
 namespace gnomon {
 
 template <class T>
@@ -43,6 +45,7 @@ class Chunked {
         constexpr std::size_t kMost = (std::size_t{4} << 20) / sizeof(T);
         const std::size_t room = std::min(kMost, pieces_.empty() ? 1024 : pieces_.back().room * 2);
         pieces_.push_back({std::make_unique_for_overwrite<T[]>(room), 0, room});
+        advise_huge_pages(pieces_.back().data.get(), room * sizeof(T));
     }
 
     std::vector<Piece> pieces_;

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "error.hpp"
+#include "huge_pages.hpp"
 #include "vocabulary_sorted.hpp"
 
 namespace gnomon {
@@ -38,9 +39,23 @@ VocabularyBuilder::VocabularyBuilder() : starts_{0}, slots_(1024) {}
 
 std::uint32_t VocabularyBuilder::intern(std::string_view term) {
     if (term.size() > kInline) return intern_long(term);
-    char padded[kInline] = {};
-    if (!term.empty()) std::memcpy(padded, term.data(), term.size());
-    return intern_prepared(prepare({padded, term.size()}));
+    const char* const data = term.data();
+    const std::size_t size = term.size();
+    Key key;
+    key.size = static_cast<std::uint32_t>(size);
+    if (size > 8) {  // the last eight bytes, without those that the first eight have too
+        std::memcpy(&key.first, data, 8);
+        std::memcpy(&key.second, data + size - 8, 8);
+        key.second >>= 8 * (16 - size);
+    } else if (size >= 4) {
+        std::uint32_t first, last;
+        std::memcpy(&first, data, 4);
+        std::memcpy(&last, data + size - 4, 4);
+        key.first = first | (std::uint64_t{last} << (8 * (size - 4)));
+    } else if (size != 0) {
+        std::memcpy(&key.first, data, size);
+    }
+    return intern_prepared({key, hash_of(key)});
 }
 
 std::uint32_t VocabularyBuilder::add_inline(const Key& key, std::size_t slot) {
@@ -76,7 +91,8 @@ std::uint32_t VocabularyBuilder::add(std::string_view term, const Key& key, std:
 }
 
 void VocabularyBuilder::grow() {
-    std::vector<Slot> slots(slots_.size() * 2);
+    std::vector<Slot> slots = roomy<Slot>(slots_.size() * 2);
+    slots.resize(slots_.size() * 2);
     const std::size_t mask = slots.size() - 1;
     for (const Slot& each : slots_) {
         if (each.id_plus_1 == 0) continue;

@@ -50,6 +50,12 @@ TEXTS = st.lists(
     st.one_of(st.sampled_from(PIECES), st.characters(), st.text("aB_:9", max_size=6)), max_size=24
 ).map("".join)
 
+# Words about as long as what is looked at together, and what they may meet.
+LONG = (
+    "Abcdefg Abcdefgh\u00c9 Abcdefghi\u00e0 ABCDEFGHIJKLMNO aBCDEFGHIJKLMNOP a_b_c_d_e_f_g_h "
+    "a_b_c_d_e_f_g_h_ i abcdefghijklmnopq abcdefg::h abcdefghijklmnop::q \u00c9T\u00c9 "
+    "caf\u00c9s\u00d7no"
+)
 preset = pytest.mark.parametrize("name", PRESETS)
 
 
@@ -76,6 +82,10 @@ def runs(text: str, name: str) -> None:
 @example(text="ABc\u0301\u0301D AB\u0301c")
 @example(text="a9B a9B_c x_ Ab9")
 @example(text="abcdefghijklmno p abcdefghijklmnop q abcdefghijklmnopq r")
+@example(text="\u00e9 " + LONG)  # one, two and four bytes a character
+@example(text="\u2014" + LONG + "\u2014")
+@example(text="\U0001f600" + LONG)
+@example(text="\u4e2d\u2019\u200d9\u17c2 \U0001f1e9\u4e2da1")
 @example(text="\u05d0'1 \u05d0'_ \u05d0\"\u05d0' 1,5.3 U.S.A. can't O\u2019Neil\u2019s")
 def test_equals_the_reference(name, text):
     runs(text, name)

@@ -121,16 +121,15 @@ def test_an_index_holds_the_tokens_of_its_documents(
     core.verify()
 
 
-def test_a_builder_goes_on_after_an_index_was_made_of_it() -> None:
+@pytest.mark.parametrize("analyzer", [Analyzer(stemmer="porter"), Analyzer("bm25s")], ids=repr)
+def test_a_builder_goes_on_after_an_index_was_made_of_it(analyzer: Analyzer) -> None:
     builder = _core.Bm25Builder(with_vocabulary=True)
-    prepare = Analyzer(stemmer="porter").feed(builder)
+    prepare = analyzer.feed(builder)
     for texts in (["running dogs", "dogs"], ["cats running", "dogs"]):
         prepare(texts)()
         core = builder.finish()
         core.verify()
-        words = Counter(
-            token for text in texts for token in Analyzer(stemmer="porter").tokens(text)
-        )
+        words = Counter(token for text in texts for token in analyzer.tokens(text))
         assert core.n_terms == len(words)
         assert core.lookup([list(words)])[0].size == len(words)
 

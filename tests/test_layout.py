@@ -27,7 +27,7 @@ TOP_LEVEL = {
 
 # Headers that include the standard library only.
 CPP_LEAVES = {
-    *("bm25.hpp", "order.hpp", "error.hpp", "parallel.hpp", "chunked.hpp", "crc32c.hpp"),
+    *("bm25.hpp", "order.hpp", "error.hpp", "parallel.hpp", "huge_pages.hpp", "crc32c.hpp"),
     *("analyze.hpp", "analyze_ascii.hpp", "porter.hpp", "storage.hpp", "kernels/kernels.hpp"),
     *("doc_set.hpp", "query_near.hpp", "vocabulary_sorted.hpp", "impacts.hpp"),
 }
@@ -37,6 +37,8 @@ CPP_FORBIDDEN = {
     "cpu.hpp": r"(?!kernels/kernels\.hpp)",
     "cpu.cpp": r"(bm25_|dense|mmr|storage|analyze)",
     "parallel.cpp": r"(?!error\.hpp)",
+    "huge_pages.cpp": r".",
+    "chunked.hpp": r"(?!huge_pages\.hpp)",
     "storage.cpp": r"(bm25|dense|mmr|analyze|vocabulary|kernels)",
     "analyze.cpp": r"(bm25|dense|mmr|storage|vocabulary|kernels)",
     "analyze_emit.hpp": r"(?!analyze\.hpp|unicode_tables\.inc)",

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 from . import _core, analysis_meta
 from .analysis_filters import Filters
 from .analysis_options import Options
-from .analysis_text import PRESETS, origin, views
+from .analysis_text import PRESETS, core_views, origin, views
 
 __all__ = ["PRESETS", "Analyzer", "Span"]
 
@@ -171,8 +171,7 @@ class Analyzer:
         if self._function is not None:
             return self._custom_tokens(self._function, text)
         if self._filters is None:
-            cased, lowered = self.views(text)
-            return _core.tokenize(self.name, cased, lowered)
+            return _core.tokenize(self.name, *self.core_views(text))
         if self._filters.rules and self._options.synonyms_at == side:
             return [token for token, _, _ in self._filters.expand(self._filtered(text))]
         return self._plain_tokens(text)
@@ -183,7 +182,7 @@ class Analyzer:
     def _filtered(self, text: str) -> list[tuple[str, int, int]]:
         """Tokens without stop words, stemmed, with places in the first view."""
         assert self._filters is not None
-        found = _core.marked_spans(self.name, *self.views(text))
+        found = _core.marked_spans(self.name, *self.core_views(text))
         kept = self._filters.resolve([each[0] for each in found], [each[3] for each in found])
         return [
             (token, start, end)
@@ -200,6 +199,14 @@ class Analyzer:
         ('A Σ', 'a σ')
         """
         return views(self.name, text)
+
+    def core_views(self, text: str) -> tuple[str, str]:
+        """Return what the core's tokenizer needs of :meth:`views`, which is less and sooner made.
+
+        >>> Analyzer().core_views("\u00c4rger")
+        ('\u00c4rger', '\u00c4rger')
+        """
+        return core_views(self.name, text)
 
     def spans(self, text: str) -> list[Span]:
         """Return each token of a document with its place in `text`, in the order of `tokens`.
@@ -265,7 +272,7 @@ class Analyzer:
         add = self.adder(builder)
 
         def first_step(texts: list[str]) -> Callable[[], None]:
-            both = [self.views(text) for text in texts]
+            both = [self.core_views(text) for text in texts]
             return functools.partial(
                 add, [cased for cased, _ in both], [lowered for _, lowered in both]
             )

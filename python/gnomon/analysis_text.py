@@ -35,6 +35,25 @@ def views(preset: str, text: str) -> tuple[str, str]:
     return cased, cased.lower()
 
 
+def core_views(preset: str, text: str) -> tuple[str, str]:
+    """What the core needs of `views`: it makes the lower case of a single character itself.
+
+    That leaves to Python what is not one character for one, U+0130, and what depends on its
+    neighbours, U+03A3 (except in "lucene-english").
+    """
+    if isinstance(text, str) and not text.isascii():
+        if preset == "lucene-english":
+            if "\u0130" not in text:
+                return text, text
+        elif preset == "bm25s":
+            if "\u0130" not in text and "\u03a3" not in text:
+                return text, text
+        else:
+            cased = _cased(text)
+            return cased, cased.lower() if "\u03a3" in cased else cased
+    return views(preset, text)
+
+
 def origin(preset: str, text: str, cased: str) -> tuple[list[int], list[int]] | None:
     """Where each code point of the cut text starts and ends in `text`; None where none moved."""
     if cased == text or preset == "lucene-english":

@@ -106,7 +106,7 @@ def feed_of(
     if chosen.custom:
         tokens = [chosen.tokens(text) for text in batch]
         return lambda sink: sink.builder.add_tokens(tokens, first)
-    views = [chosen.views(text) for text in batch]
+    views = [chosen.core_views(text) for text in batch]
     cased, lowered = [cased for cased, _ in views], [lowered for _, lowered in views]
     return lambda sink: sink.add_texts(cased, lowered)
 
