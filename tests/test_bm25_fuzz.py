@@ -39,15 +39,16 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     Two segments with deletions, texts, two fields with positions, columns of each kind.
     """
     path = tmp_path_factory.mktemp("fuzz") / "index"
+    n = 26  # so that two deletions are too few to rewrite the segment
     columns = {
-        "year": list(range(10)),
-        "weight": [i / 4 for i in range(10)],
-        "scope": [["x", "y"], "x", None, *["z"] * 7],
-        "day": [datetime.date(2024, 2, 1 + i) for i in range(10)],
+        "year": list(range(n)),
+        "weight": [i / 4 for i in range(n)],
+        "scope": [["x", "y"], "x", None, *["z"] * (n - 3)],
+        "day": [datetime.date(2024, 2, 1 + i) for i in range(n)],
     }
-    documents = [{"title": f"red {i}", "body": "apple pie " * i} for i in range(9)]
+    documents = [{"title": f"red {i}", "body": "apple pie " * i} for i in range(n - 1)]
     documents.append({"title": "red", "body": "red " * 300})
-    ids = [f"d{i}" for i in range(10)]
+    ids = [f"d{i}" for i in range(n)]
     index = gnomon.BM25Index.build(
         documents,
         ids,
