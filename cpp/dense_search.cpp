@@ -27,6 +27,7 @@ constexpr double kGuessRank = 64.0;                         // rank of the guess
 constexpr std::size_t kHeadK = 32;                          // a larger k leaves more rows than heads spare
 constexpr std::size_t kSumBytes = 6 << 20;                  // of a batch's sums, which stay in a cache
 constexpr std::size_t kCachedCodes = 128 << 20;             // more are read from memory
+constexpr std::size_t kTwice = 2;  // queries that read heads in two passes, where heads were asked for
 constexpr std::size_t kFewQueries = 16;
 constexpr std::size_t kManyQueries = 64;
 constexpr std::size_t kPendings = 48;  // whose tails are on their way
@@ -243,7 +244,7 @@ enum class Reading : std::uint8_t { twice, once, whole };
 Reading reading_of(const DenseScreen& screen, Heads heads, std::size_t queries, std::size_t k,
                    std::size_t allowed) {
     if (screen.rotation().empty() || heads == Heads::never) return Reading::whole;
-    if (heads == Heads::always) return Reading::twice;
+    if (heads == Heads::always) return queries <= kTwice ? Reading::twice : Reading::once;
     if (k > kHeadK || k * 256 > allowed) return Reading::whole;
     if (queries * screen.panels() * kPanelRows * sizeof(std::int32_t) <= kSumBytes) return Reading::twice;
     const bool memory_bound = screen.panels() * screen.steps() * kPanelRows * 4 > kCachedCodes;
@@ -291,6 +292,7 @@ std::vector<Outcome> search_whole(const ScreenBatch& batch, Extent extent, bool 
         stats.screened += batch.rows.rows;
         outcomes[q] = plain ? Outcome::plain : missed ? Outcome::missed : Outcome::done;
         if (outcomes[q] != Outcome::done) continue;
+        stats.heads += extent == Extent::head ? 1 : 0;
         stats.candidates += left.rows.size();
         settling.push_back(q);
         remaining.push_back(std::move(left));
