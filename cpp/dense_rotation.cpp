@@ -214,7 +214,7 @@ std::size_t choose_head(const Projected& sample, const std::vector<double>& thre
 }
 
 // What the k-th best score of a search may be, k about ten: that of evenly sampled rows as queries at rank
-// 64, since a row lies nearer to its neighbours than a query does.
+// 64, or one in a thousand rows, since a row lies nearer to its neighbours than a query does.
 std::vector<double> typical_thresholds(Matrix rows, const double* squares, Metric metric, std::size_t threads,
                                        const Kernels& kernels) {
     const std::size_t spacing = kSample / kQueries;
@@ -226,7 +226,7 @@ std::vector<double> typical_thresholds(Matrix rows, const double* squares, Metri
         own[i] = squares[row];
     }
     const auto best = dense_top_k(rows, squares, {queries.data(), kQueries, rows.dim}, own.data(), metric,
-                                  {64}, threads, kernels);
+                                  {std::max<std::size_t>(64, rows.rows / 1000)}, threads, kernels);
     std::vector<double> thresholds(kQueries);
     for (std::size_t i = 0; i < kQueries; ++i) thresholds[i] = best[i].back().score;
     return thresholds;
