@@ -117,8 +117,8 @@ void screen_tails(const std::uint8_t* tails, std::size_t bytes, std::uint64_t ma
             const __mmask64 lanes = left >= 64 ? ~0ull : (1ull << left) - 1;
             add_dots(sum, _mm512_maskz_loadu_epi8(lanes, row + i), _mm512_maskz_loadu_epi8(lanes, query + i));
         }
-        const __m256i half =
-            _mm256_add_epi32(_mm512_castsi512_si256(sum), _mm512_maskz_extracti64x4_epi64(0xFF, sum, 1));
+        const __m256i half = _mm256_add_epi32(_mm512_maskz_extracti64x4_epi64(0xFF, sum, 0),
+                                              _mm512_maskz_extracti64x4_epi64(0xFF, sum, 1));
         __m128i four = _mm_add_epi32(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
         four = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0x4E));
         four = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0xB1));
