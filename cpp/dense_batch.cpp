@@ -1,6 +1,7 @@
 #include "dense_batch.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 namespace gnomon {
@@ -90,6 +91,30 @@ ScreenShape shape_of(const ScreenBatch& batch, Extent extent, std::size_t tile) 
     const bool first = tile == 0;
     if (extent == Extent::head) return {0, screen.head_steps(), screen.steps(), 0, first};
     return {screen.head_steps(), screen.steps(), screen.steps(), screen.rotation().shift(), first};
+}
+
+std::uint64_t reach_by_head(const ScreenBatch& batch, std::size_t q, std::size_t panel, std::uint64_t mask,
+                            const std::int32_t* sums, float threshold) {
+    float lower[kPanelRows + 16];
+    float upper[kPanelRows + 16];
+    std::uint32_t rows[kPanelRows + 16];
+    const std::size_t n = batch.kernels.screen_take(
+        sums, mask, take_bounds(batch, q, panel, Extent::head, false), batch.screen.residuals(panel),
+        batch.screen.tails(panel), batch.metric == Metric::l2 ? batch.squares + panel * kPanelRows : nullptr,
+        0, lower, upper, rows);
+    std::uint64_t left = 0;
+    for (std::size_t i = 0; i < n; ++i)
+        left |= static_cast<std::uint64_t>(!(upper[i] < threshold)) << rows[i];
+    return left;
+}
+
+void prefetch_tails(const DenseScreen& screen, std::size_t panel, std::uint64_t mask) {
+    const std::size_t bytes = screen.tail_bytes();
+    const std::uint8_t* const tails = screen.tail_codes(panel);
+    for (; mask != 0; mask &= mask - 1) {
+        const std::uint8_t* const tail = tails + static_cast<std::size_t>(std::countr_zero(mask)) * bytes;
+        for (std::size_t i = 0; i < bytes; i += 64) __builtin_prefetch(tail + i, 0, 3);
+    }
 }
 
 }  // namespace gnomon

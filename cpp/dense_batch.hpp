@@ -44,6 +44,12 @@ TakeBounds take_bounds(const ScreenBatch& batch, std::size_t q, std::size_t pane
 // The first tile asks for the next panel.
 ScreenShape shape_of(const ScreenBatch& batch, Extent extent, std::size_t tile);
 
+// Of the rows in mask, whose sums are of their heads: those whose upper bound reaches the threshold, each
+// with its own residual and tail.
+std::uint64_t reach_by_head(const ScreenBatch& batch, std::size_t q, std::size_t panel, std::uint64_t mask,
+                            const std::int32_t* sums, float threshold);
+void prefetch_tails(const DenseScreen& screen, std::size_t panel, std::uint64_t mask);
+
 // What is left of one query: rows that may be wanted, ascending, with their upper bounds.
 struct Remaining {
     std::vector<std::uint32_t> rows;

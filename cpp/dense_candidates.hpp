@@ -48,6 +48,18 @@ class Candidates {
     float* upper_end() { return upper_.data() + size_; }
     std::uint32_t* rows_end() { return rows_.data() + size_; }
 
+    // How many of the n candidates behind the end reach the threshold: they are moved to the front.
+    std::size_t reaching(std::size_t n) {
+        std::size_t kept = size_;
+        for (std::size_t i = size_; i < size_ + n; ++i) {
+            lower_[kept] = lower_[i];
+            upper_[kept] = upper_[i];
+            rows_[kept] = rows_[i];
+            kept += static_cast<std::size_t>(!(upper_[i] < threshold_));
+        }
+        return kept - size_;
+    }
+
     // Says whether the threshold rose, or the collection gave up.
     bool grow(std::size_t n, Selection& selection) {
         size_ += n;

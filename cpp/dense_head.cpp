@@ -2,7 +2,8 @@
 //   1. sums over the heads of all rows, kept; the best of them by these sums alone are scored: their k-th
 //   best
 //      score is a lower bound of the answer's, near to it since heads hold most of every dot;
-//   2. a second look at the kept sums leaves the rows whose upper bound (dense_screen.hpp) reaches it;
+//   2. a second look at the kept sums leaves the rows whose upper bound (dense_screen.hpp) reaches it; the
+//      tails of these, a few cache lines each, leave those whose upper bound by all codes does;
 //   3. those are scored, greatest upper bound first, until the next cannot reach the k-th best.
 // Rows are dropped by proved bounds only; where these leave too many, the query goes to the whole codes.
 #include <algorithm>
@@ -60,24 +61,25 @@ class HeadSearch {
         }
     }
 
-    // Pass 2: rows whose upper bound reaches the query's threshold.
+    // Pass 2 over at most kRangePanels: rows whose upper bound by the head reaches the query's threshold;
+    // then those of them whose upper bound by all codes does.
     void select(std::size_t first, std::size_t last, std::size_t q, float threshold, Survivors& out) {
         const double needed = batch_.needed(q, threshold);
+        std::uint64_t masks[kRangePanels];
         for (std::size_t panel = first; panel < last; ++panel) {
-            const std::uint64_t real = batch_.wanted.word(panel, batch_.rows.rows);
-            if (real == 0) continue;
+            std::uint64_t& mask = masks[panel - first];
+            mask = batch_.wanted.word(panel, batch_.rows.rows);
+            if (mask == 0) continue;
             std::int32_t limit;
             batch_.kernels.screen_limits(panel_limits(batch_, panel, Extent::head, false),
                                          one_query(needed, q), 1, &limit);
-            const std::int32_t* const sums = sums_of(panel) + q * kPanelRows;
-            std::int32_t reach = 0;
-            for (std::size_t r = 0; r < kPanelRows; ++r) reach += sums[r] >= limit ? 1 : 0;
-            if (reach == 0) continue;
-            std::uint64_t mask = 0;
-            for (std::size_t r = 0; r < kPanelRows; ++r)
-                mask |= static_cast<std::uint64_t>(sums[r] >= limit) << r;
-            append(panel, q, mask & real, threshold, out);
+            mask &= batch_.kernels.screen_reach(sums_of(panel) + q * kPanelRows, limit);
+            if (mask == 0) continue;
+            mask = reach_by_head(batch_, q, panel, mask, sums_of(panel) + q * kPanelRows, threshold);
+            prefetch_tails(batch_.screen, panel, mask);
         }
+        for (std::size_t panel = first; panel < last; ++panel)
+            if (masks[panel - first] != 0) append(panel, q, masks[panel - first], threshold, out);
     }
 
   private:
@@ -103,13 +105,18 @@ class HeadSearch {
         if (found.grow(n, part.selection)) part.needed[q] = batch_.needed(q, found.threshold());
     }
 
+    // Adds the tails to the sums and keeps rows that still reach the threshold.
     void append(std::size_t panel, std::size_t q, std::uint64_t mask, float threshold, Survivors& out) {
+        const std::size_t bytes = batch_.screen.tail_bytes();
+        batch_.kernels.screen_tails(batch_.screen.tail_codes(panel), bytes, mask,
+                                    batch_.queries.tails.data() + q * bytes, batch_.screen.rotation().shift(),
+                                    batch_.queries.init_tail[q], sums_of(panel) + q * kPanelRows);
         float lower[kPanelRows + 16];
         float upper[kPanelRows + 16];
         std::uint32_t rows[kPanelRows + 16];
         const std::size_t n = batch_.kernels.screen_take(
-            sums_of(panel) + q * kPanelRows, mask, take_bounds(batch_, q, panel, Extent::head, false),
-            batch_.screen.residuals(panel), batch_.screen.tails(panel), squares_of(panel),
+            sums_of(panel) + q * kPanelRows, mask, take_bounds(batch_, q, panel, Extent::whole, false),
+            batch_.screen.residuals(panel), nullptr, squares_of(panel),
             static_cast<std::uint32_t>(panel * kPanelRows), lower, upper, rows);
         for (std::size_t i = 0; i < n; ++i) {
             if (upper[i] < threshold) continue;

@@ -194,16 +194,17 @@ double survivors(const Projected& sample, const std::vector<double>& thresholds,
     return static_cast<double>(left) / static_cast<double>(thresholds.size() * sample.n);
 }
 
-// In nanoseconds a row: codes at the memory's speed, the second pass over the sums, a scattered row to score.
+// In nanoseconds a row: codes at the memory's speed, the second pass over the sums, and a row that is left
+// (50 were measured for its bounds and its tail; queries leave more rows than the sampled rows do).
 std::size_t choose_head(const Projected& sample, const std::vector<double>& thresholds, Metric metric) {
     constexpr double kByte = 0.05;
     constexpr double kSecondPass = 0.3;
-    constexpr double kScore = 200.0;
+    constexpr double kLeft = 200.0;
     std::size_t chosen = 0;
     double least = 0.75 * kByte * static_cast<double>(sample.dim);
     for (std::size_t head = 64; head <= sample.dim / 2; head += 64) {
         const double cost = kByte * static_cast<double>(head) + kSecondPass +
-                            kScore * survivors(sample, thresholds, metric, head);
+                            kLeft * survivors(sample, thresholds, metric, head);
         if (cost < least) {
             least = cost;
             chosen = head;
@@ -213,7 +214,7 @@ std::size_t choose_head(const Projected& sample, const std::vector<double>& thre
 }
 
 // What the k-th best score of a search may be, k about ten: that of evenly sampled rows as queries at rank
-// 64, since a row lies nearer to its neighbours than a query does.
+// 64, or one in a thousand rows, since a row lies nearer to its neighbours than a query does.
 std::vector<double> typical_thresholds(Matrix rows, const double* squares, Metric metric, std::size_t threads,
                                        const Kernels& kernels) {
     const std::size_t spacing = kSample / kQueries;
@@ -225,7 +226,7 @@ std::vector<double> typical_thresholds(Matrix rows, const double* squares, Metri
         own[i] = squares[row];
     }
     const auto best = dense_top_k(rows, squares, {queries.data(), kQueries, rows.dim}, own.data(), metric,
-                                  {64}, threads, kernels);
+                                  {std::max<std::size_t>(64, rows.rows / 1000)}, threads, kernels);
     std::vector<double> thresholds(kQueries);
     for (std::size_t i = 0; i < kQueries; ++i) thresholds[i] = best[i].back().score;
     return thresholds;

@@ -18,6 +18,7 @@ namespace gnomon {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr std::uint64_t kLayout = 2;  // of rotated panels in a file: tails row by row
 
 float rounded_up(double value) {
     const float nearest = static_cast<float>(value);
@@ -86,13 +87,16 @@ struct Coding {
     }
 };
 
-// Codes d, d + 1, d + 2, d + 3 of a row lie together, those of the panel's next row behind them.
-void scatter(const std::int8_t* codes, std::size_t steps, std::size_t row, std::uint8_t* panel) {
+// Codes d, d + 1, d + 2, d + 3 of a row lie together, those of the panel's next row behind them; the tail of
+// a rotated row lies in one piece.
+void scatter(const std::int8_t* codes, std::size_t head, std::size_t steps, std::size_t row,
+             std::uint8_t* panel) {
+    std::uint8_t* const tails = panel + head * kPanelRows * 4 + row * (steps - head) * 4;
     for (std::size_t s = 0; s < steps; ++s) {
         std::uint32_t word;
         std::memcpy(&word, codes + s * 4, 4);
         word ^= 0x80808080u;  // + 128 in each byte
-        std::memcpy(panel + (s * kPanelRows + row) * 4, &word, 4);
+        std::memcpy(s < head ? panel + (s * kPanelRows + row) * 4 : tails + (s - head) * 4, &word, 4);
     }
 }
 
@@ -111,7 +115,7 @@ void code_panel(const Coding& coding, const double* squares, const double* facto
     double least = std::numeric_limits<double>::infinity();
     for (std::size_t r = 0; r < n; ++r) {
         const double error = coding.code(r, factors[r], static_cast<double>(scale), codes.data(), kernels);
-        scatter(codes.data(), steps, r, out.codes);
+        scatter(codes.data(), out.tails == nullptr ? steps : coding.head / 4, steps, r, out.codes);
         out.residuals[r] = rounded_up(norm_above(error));
         worst = std::max(worst, static_cast<double>(out.residuals[r]));
         norm = std::max(norm, metric == Metric::cosine ? 1.0 : norm_above(squares[r]));
@@ -203,7 +207,7 @@ void DenseScreen::write(ContainerWriter& writer) const {
     writer.section("screen.residuals", residuals_.span());
     writer.section("screen.bounds", bounds_.span());
     if (rotation_.empty()) return;
-    const std::uint64_t shape[] = {rotation_.head, static_cast<std::uint64_t>(rotation_.tail_shift)};
+    const std::uint64_t shape[] = {rotation_.head, static_cast<std::uint64_t>(rotation_.tail_shift), kLayout};
     writer.section("screen.shape", std::span<const std::uint64_t>(shape));
     writer.section("screen.slack", std::span<const double>(&rotation_.slack, 1));
     writer.section("screen.rotation", std::span<const float>(rotation_.matrix));
@@ -219,8 +223,8 @@ void DenseScreen::open_rotation(const Container& container, std::size_t dim) {
     slack.ensure_all();
     matrix.ensure_all();
     tails_.ensure_all();
-    if (shape.size() != 2 || slack.size() != 1 || dim > kScreenDims || matrix.size() != dim * dim ||
-        tails_.size() != panels() * (kPanelRows + 1) ||
+    if (shape.size() != 3 || shape.data()[2] != kLayout || slack.size() != 1 || dim > kScreenDims ||
+        matrix.size() != dim * dim || tails_.size() != panels() * (kPanelRows + 1) ||
         !Rotation::fits(dim, shape.data()[0], shape.data()[1]) ||
         !(slack.data()[0] >= 0.0 && slack.data()[0] < 1.0))
         throw CorruptIndex(container.path() + ": the rotation of the screen does not fit the vectors");
@@ -287,6 +291,8 @@ CodedQueries::CodedQueries(Matrix queries, const double* squares, Metric metric,
       tail(n, 0.0),
       square(squares, squares + n) {
     codes.assign(tiles() * steps * tile_queries * 4, 0);
+    tails.assign(n * screen.tail_bytes(), 0);
+    init_tail.assign(n, 0);
     init.assign(tiles() * tile_queries, 0);
     init_head.assign(tiles() * tile_queries, 0);
     const Rotation& rotation = screen.rotation();
@@ -320,6 +326,9 @@ void CodedQueries::code(std::size_t q, const float* values, double factor, std::
     std::int64_t tail_sum = 0;
     for (std::size_t d = 0; d < dim; ++d) (d < rotation.head ? head_sum : tail_sum) += line[d];
     init_head[q] = static_cast<std::int32_t>(-128 * head_sum);
+    init_tail[q] = static_cast<std::int32_t>(-128 * tail_sum);
+    std::copy(line.begin() + static_cast<std::ptrdiff_t>(rotation.head), line.end(),
+              tails.begin() + static_cast<std::ptrdiff_t>(q * screen.tail_bytes()));
     // Wraps with a head, as the sums do.
     init[q] = static_cast<std::int32_t>(
         static_cast<std::uint32_t>(-128 * (head_sum * (std::int64_t{1} << rotation.shift()) + tail_sum)));

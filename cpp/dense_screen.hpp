@@ -58,6 +58,9 @@ class DenseScreen {
     std::size_t bytes() const;
 
     const std::uint8_t* panel(std::size_t p) const { return codes_.data() + p * steps_ * kPanelRows * 4; }
+    // Bytes of a row's tail, and the first row's in the panel; the others follow (kernels.hpp).
+    std::size_t tail_bytes() const { return steps_ * 4 - rotation_.head; }
+    const std::uint8_t* tail_codes(std::size_t p) const { return panel(p) + rotation_.head * kPanelRows; }
     double scale(std::size_t p) const { return static_cast<double>(scales_.data()[p]); }
     // |r| of the panel's rows, rounded up.
     const float* residuals(std::size_t p) const { return residuals_.data() + p * kPanelRows; }
@@ -75,8 +78,8 @@ class DenseScreen {
     double greatest_norm() const { return most_; }  // over all panels
 
     // Sections "screen.codes" u8, "screen.scales", "screen.residuals", "screen.bounds" f32; with a rotation
-    // "screen.rotation", "screen.tails" f32, "screen.slack" f64 and "screen.shape" u64 {head, tail shift}
-    // too.
+    // "screen.rotation", "screen.tails" f32, "screen.slack" f64 and "screen.shape" u64 {head, tail shift,
+    // layout} too.
     void write(ContainerWriter& writer) const;
     static DenseScreen open(const Container& container, std::size_t rows, std::size_t dim);
     void ensure_all() const;
@@ -109,6 +112,8 @@ struct CodedQueries {
     std::vector<std::int8_t> codes;
     std::vector<std::int32_t> init;       // by query, padded to whole tiles
     std::vector<std::int32_t> init_head;  // the same for the head alone
+    std::vector<std::int32_t> init_tail;  // and for the tail
+    std::vector<std::int8_t> tails;       // codes of the tails, [n, screen.tail_bytes()]
     std::vector<double> scale;            // b
     std::vector<double> inverse;          // 1 / b
     std::vector<double> norm;             // |v|, rounded up

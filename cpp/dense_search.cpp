@@ -1,5 +1,9 @@
 // Screen, then settle: the search of dense_screen.hpp.
 //
+// Rotated rows are read in one of three ways, by the batch: heads in two passes (dense_head.cpp); heads in
+// one pass, where the tails of rows that the threshold so far lets pass are asked for and added a little
+// later; or whole panels, untangled for the tiles of many queries.
+//
 // A large k starts from a guess: the score of the right rank among sampled panels, a little lower. Were it
 // too high, fewer than k rows would be proved to reach it; that is seen at the end, and the query is screened
 // again without it. A guess that holds spares most of the candidates that a threshold on its way up lets
@@ -20,28 +24,57 @@ constexpr std::size_t kBatchBytes = 400 << 10;  // codes of the queries that sha
 constexpr std::size_t kHeldBytes = std::size_t{256} << 20;  // for candidates of one batch
 constexpr std::size_t kGuessK = 256;                        // from this k on a guess is worth its sample
 constexpr double kGuessRank = 64.0;                         // rank of the guess within the sample
-constexpr std::size_t kHeadQueries = 2;  // up to so many, memory is the bound and reading heads pays
-constexpr std::size_t kHeadK = 32;
+constexpr std::size_t kHeadK = 32;                          // a larger k leaves more rows than heads spare
+constexpr std::size_t kSumBytes = 6 << 20;                  // of a batch's sums, which stay in a cache
+constexpr std::size_t kCachedCodes = 128 << 20;             // more are read from memory
+constexpr std::size_t kTwice = 2;  // queries that read heads in two passes, where heads were asked for
+constexpr std::size_t kFewQueries = 16;
+constexpr std::size_t kManyQueries = 64;
+constexpr std::size_t kPendings = 48;  // whose tails are on their way
 
 // The widest tile's sums and masks.
 struct TileSums {
     alignas(64) std::int32_t sums[kWideTileQueries * kPanelRows];
     std::int32_t limits[kWideTileQueries];
     std::uint64_t masks[kWideTileQueries];
+    std::vector<std::uint8_t> untangled;  // the panel of the latest sums, where rows are rotated
+
+    std::uint8_t* codes() {  // on a border of 64 bytes
+        return untangled.data() + (64 - reinterpret_cast<std::uintptr_t>(untangled.data()) % 64) % 64;
+    }
+};
+
+// Rows that a head could not exclude, with their sums, until their tails have arrived.
+struct Pending {
+    std::size_t panel, q;
+    std::uint64_t mask;
+    std::int32_t sums[kPanelRows];
 };
 
 struct Worker {
     std::vector<Candidates> found;
     std::vector<double> needed;  // by query: its threshold on v.y
     Selection selection{};
+    std::vector<Pending> pending{};
 };
 
 using Thresholds = std::vector<std::atomic<float>>;  // relaxed: a late one costs time only
 
-void sums_of(const ScreenBatch& batch, std::size_t panel, std::size_t tile, std::size_t n, TileSums& out) {
+// `first`: of the tiles that take this panel.
+void sums_of(const ScreenBatch& batch, std::size_t panel, std::size_t tile, std::size_t n, bool first,
+             TileSums& out) {
     const std::size_t q0 = tile * batch.queries.tile_queries;
-    batch.kernels.dense_screen(batch.screen.panel(panel), batch.queries.tile(tile),
-                               shape_of(batch, Extent::whole, tile), batch.queries.init.data() + q0,
+    const std::uint8_t* codes = batch.screen.panel(panel);
+    ScreenShape shape = shape_of(batch, Extent::whole, tile);
+    if (shape.head != 0) {
+        if (first) {
+            out.untangled.resize(shape.steps * kPanelRows * 4 + 64);
+            batch.kernels.screen_untangle(codes, shape.head, shape.steps, out.codes());
+        }
+        codes = out.codes();
+        shape.ahead = false;
+    }
+    batch.kernels.dense_screen(codes, batch.queries.tile(tile), shape, batch.queries.init.data() + q0,
                                out.limits, n, out.sums, out.masks);
 }
 
@@ -63,12 +96,38 @@ void take(const ScreenBatch& batch, std::size_t q, std::size_t panel, std::uint6
         sums, mask, take_bounds(batch, q, panel, Extent::whole, false), batch.screen.residuals(panel),
         nullptr, squares, static_cast<std::uint32_t>(panel * kPanelRows), found.lower_end(),
         found.upper_end(), found.rows_end());
-    if (!found.grow(n, worker.selection)) return;
+    if (!found.grow(found.reaching(n), worker.selection)) return;
     worker.needed[q] = limit_of(batch, q, found);
     publish(thresholds[q], found.threshold());
 }
 
-void scan_panels(const ScreenBatch& batch, std::size_t first, std::size_t last, Worker& worker,
+// Adds the tails of pending rows to their sums.
+void add_tails(const ScreenBatch& batch, Worker& worker, Thresholds& thresholds) {
+    const std::size_t bytes = batch.screen.tail_bytes();
+    for (Pending& rows : worker.pending) {
+        if (worker.found[rows.q].gave_up()) continue;
+        batch.kernels.screen_tails(batch.screen.tail_codes(rows.panel), bytes, rows.mask,
+                                   batch.queries.tails.data() + rows.q * bytes,
+                                   batch.screen.rotation().shift(), batch.queries.init_tail[rows.q],
+                                   rows.sums);
+        take(batch, rows.q, rows.panel, rows.mask, rows.sums, worker, thresholds);
+    }
+    worker.pending.clear();
+}
+
+// Rows that the panel's bounds by the head let pass: those that their own bounds do as well wait for their
+// tails.
+void wait_for_tails(const ScreenBatch& batch, std::size_t q, std::size_t panel, std::uint64_t mask,
+                    const std::int32_t* sums, Worker& worker, Thresholds& thresholds) {
+    mask = reach_by_head(batch, q, panel, mask, sums, worker.found[q].threshold());
+    if (mask == 0) return;
+    prefetch_tails(batch.screen, panel, mask);
+    worker.pending.push_back({panel, q, mask, {}});
+    std::copy_n(sums, kPanelRows, worker.pending.back().sums);
+    if (worker.pending.size() >= kPendings) add_tails(batch, worker, thresholds);
+}
+
+void scan_panels(const ScreenBatch& batch, Extent extent, std::size_t first, std::size_t last, Worker& worker,
                  Thresholds& thresholds) {
     TileSums tile_sums;
     const std::size_t width = batch.queries.tile_queries;
@@ -81,19 +140,26 @@ void scan_panels(const ScreenBatch& batch, std::size_t first, std::size_t last, 
     for (std::size_t panel = first; panel < last; ++panel) {
         const std::uint64_t real = batch.wanted.word(panel, batch.rows.rows);
         if (real == 0) continue;
-        const PanelLimits share = panel_limits(batch, panel, Extent::whole, false);
+        const PanelLimits share = panel_limits(batch, panel, extent, false);
         for (std::size_t tile = 0; tile < batch.queries.tiles(); ++tile) {
             const std::size_t q0 = tile * width;
             const std::size_t n = std::min(width, batch.n() - q0);
             batch.kernels.screen_limits(share, query_limits(batch, worker.needed.data(), q0), n,
                                         tile_sums.limits);
-            sums_of(batch, panel, tile, n, tile_sums);
+            if (extent == Extent::whole)
+                sums_of(batch, panel, tile, n, tile == 0, tile_sums);
+            else
+                batch.kernels.dense_screen(batch.screen.panel(panel), batch.queries.tile(tile),
+                                           shape_of(batch, extent, tile), batch.queries.init_head.data() + q0,
+                                           tile_sums.limits, n, tile_sums.sums, tile_sums.masks);
             for (std::size_t q = 0; q < n; ++q)
                 if ((tile_sums.masks[q] & real) != 0)
-                    take(batch, q0 + q, panel, tile_sums.masks[q] & real, tile_sums.sums + q * kPanelRows,
-                         worker, thresholds);
+                    (extent == Extent::whole ? take : wait_for_tails)(
+                        batch, q0 + q, panel, tile_sums.masks[q] & real, tile_sums.sums + q * kPanelRows,
+                        worker, thresholds);
         }
     }
+    add_tails(batch, worker, thresholds);
 }
 
 // Thresholds that about one and a half times k rows will reach, by query; none where the sample would be too
@@ -119,7 +185,7 @@ std::vector<float> guesses(const ScreenBatch& batch, std::size_t allowed) {
         for (std::size_t i = 0; i < wanted; ++i) {
             const std::size_t panel = i * panels / wanted;
             const std::uint64_t real = batch.wanted.word(panel, batch.rows.rows);
-            sums_of(batch, panel, tile, n, tile_sums);
+            sums_of(batch, panel, tile, n, true, tile_sums);
             const double* const squares =
                 batch.metric == Metric::l2 ? batch.squares + panel * kPanelRows : nullptr;
             for (std::size_t q = 0; q < n; ++q)
@@ -170,17 +236,25 @@ Remaining gather(const ScreenBatch& batch, std::vector<Worker>& workers, std::si
     return remaining;
 }
 
-// Whether reading heads pays: few queries, which memory bounds, and a k whose rows are few among all.
-bool by_heads(const DenseScreen& screen, Heads heads, std::size_t queries, std::size_t k,
-              std::size_t allowed) {
-    if (screen.rotation().empty() || heads != Heads::automatic) return heads == Heads::always;
-    return queries <= kHeadQueries && k <= kHeadK && k * 256 <= allowed;
+// Which way pays (milliseconds, 384 dims on a Zen 5, head of 192; two passes, one pass, untangled panels):
+//   100,000 rows: 1 query 0.43, 0.60, 1.57; 10 queries 1.5, 2.0, 2.4; 100 queries -, 16, 11
+//   1,000,000 rows: 1 query 8.9, 9.3, 18.5; 10 queries 38, 15, 26; 100 queries -, 99, 101
+enum class Reading : std::uint8_t { twice, once, whole };
+
+Reading reading_of(const DenseScreen& screen, Heads heads, std::size_t queries, std::size_t k,
+                   std::size_t allowed) {
+    if (screen.rotation().empty() || heads == Heads::never) return Reading::whole;
+    if (heads == Heads::always) return queries <= kTwice ? Reading::twice : Reading::once;
+    if (k > kHeadK || k * 256 > allowed) return Reading::whole;
+    if (queries * screen.panels() * kPanelRows * sizeof(std::int32_t) <= kSumBytes) return Reading::twice;
+    const bool memory_bound = screen.panels() * screen.steps() * kPanelRows * 4 > kCachedCodes;
+    return queries <= (memory_bound ? kManyQueries : kFewQueries) ? Reading::once : Reading::whole;
 }
 
 enum class Outcome : std::uint8_t { done, plain, missed };
 
-// One pass over the whole codes for the batch.
-std::vector<Outcome> search_whole(const ScreenBatch& batch, bool guess, std::size_t allowed,
+// One pass over the codes, or first over their heads, for the batch.
+std::vector<Outcome> search_whole(const ScreenBatch& batch, Extent extent, bool guess, std::size_t allowed,
                                   std::vector<std::vector<Hit>>& results, DenseStats& stats) {
     const std::size_t n = batch.n();
     const std::size_t ranges = (batch.screen.panels() + kRangePanels - 1) / kRangePanels;
@@ -203,8 +277,8 @@ std::vector<Outcome> search_whole(const ScreenBatch& batch, bool guess, std::siz
     workers.push_back(std::move(first));
     parallel_for(threads, ranges, [&](std::size_t worker, std::size_t range) {
         const std::size_t start = range * kRangePanels;
-        scan_panels(batch, start, std::min(start + kRangePanels, batch.screen.panels()), workers[worker],
-                    thresholds);
+        scan_panels(batch, extent, start, std::min(start + kRangePanels, batch.screen.panels()),
+                    workers[worker], thresholds);
     });
     std::vector<Outcome> outcomes(n, Outcome::done);
     std::vector<std::size_t> settling;
@@ -218,6 +292,7 @@ std::vector<Outcome> search_whole(const ScreenBatch& batch, bool guess, std::siz
         stats.screened += batch.rows.rows;
         outcomes[q] = plain ? Outcome::plain : missed ? Outcome::missed : Outcome::done;
         if (outcomes[q] != Outcome::done) continue;
+        stats.heads += extent == Extent::head ? 1 : 0;
         stats.candidates += left.rows.size();
         settling.push_back(q);
         remaining.push_back(std::move(left));
@@ -277,7 +352,8 @@ std::vector<std::vector<Hit>> screened_top_k(Matrix rows, const double* squares,
             const ScreenBatch batch{screen, coded,  rows, squares, raw.data(),
                                     metric, wanted, k,    threads, kernels};
             std::vector<std::vector<Hit>> found(numbers.size());
-            if (guess && by_heads(screen, heads, n, k, allowed)) {
+            const Reading reading = reading_of(screen, heads, n, k, allowed);
+            if (guess && reading == Reading::twice) {
                 const std::vector<std::uint8_t> done = search_heads(batch, found, stats);
                 std::vector<std::size_t> others;
                 for (std::size_t i = 0; i < n; ++i) {
@@ -289,7 +365,8 @@ std::vector<std::vector<Hit>> screened_top_k(Matrix rows, const double* squares,
                 numbers = std::move(others);
                 continue;  // to the whole codes, without a guess
             }
-            const std::vector<Outcome> outcomes = search_whole(batch, guess, allowed, found, stats);
+            const Extent extent = reading == Reading::once ? Extent::head : Extent::whole;
+            const std::vector<Outcome> outcomes = search_whole(batch, extent, guess, allowed, found, stats);
             std::vector<std::size_t> missed;
             std::vector<std::size_t> plain;
             for (std::size_t i = 0; i < numbers.size(); ++i) {

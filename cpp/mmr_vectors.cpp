@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <queue>
 
@@ -22,6 +23,18 @@ struct Below {
     }
 };
 
+// A candidate's redundancy, as far as it is known: the greatest canonical cosine seen, a lower bound, and the
+// picks that may lie above it, with their cosines in float32 arithmetic.
+struct Known {
+    static constexpr std::uint32_t kRivals = 3;
+    double exact = -std::numeric_limits<double>::infinity();
+    double least = -std::numeric_limits<double>::infinity();
+    std::uint32_t seen = 0;  // picks
+    std::uint32_t rivals = 0;
+    std::uint32_t rival[kRivals];
+    float cosine[kRivals];
+};
+
 class LazyGreedy {
   public:
     LazyGreedy(Matrix rows, const double* squares, const double* relevance, double diversity,
@@ -31,48 +44,57 @@ class LazyGreedy {
           relevance_(relevance),
           diversity_(diversity),
           kernels_(kernels),
-          redundancy_(rows.rows, -std::numeric_limits<double>::infinity()),
-          seen_(rows.rows, 0),
-          query_(rows.dim) {}
+          inverse_(rows.rows),
+          known_(rows.rows),
+          query_(rows.dim) {
+        // dense_float's bound, |x| |y| taken as 1, and 2e-9 for the canonical cosine's own distance and for
+        // products below float32's range. Norms for which that holds:
+        constexpr double kLeast = 1e-30, kMost = 1e30;
+        error_ = (static_cast<double>(rows.dim) / 4 + 8) * 0x1p-24 * 1.01 + 2e-9;
+        for (std::size_t row = 0; row < rows.rows; ++row) {
+            const double square = squares[row];
+            if (square != 0.0 && !(square > kLeast && square < kMost)) error_ = 0.0;
+            inverse_[row] = square > 0.0 ? 1.0 / std::sqrt(square) : 0.0;
+        }
+    }
 
-    // Every candidate against one pick: two passes over the rows in a whole run.
+    // Every candidate against one pick: one pass over the rows in a whole run.
     void see_all(std::uint32_t pick) {
-        widen(pick);
-        std::vector<double> dots(rows_.rows);
-        kernels_.dense_dot(query_.data(), rows_.data, nullptr, rows_.rows, rows_.dim, rows_.dim, dots.data());
-        finish_scores(Metric::cosine, squares_[pick], squares_, rows_.rows, kernels_, dots.data());
-        for (std::size_t row = 0; row < rows_.rows; ++row)
-            redundancy_[row] = std::max(redundancy_[row], dots[row]);
+        add_pick(pick);
+        const std::vector<double> cosines = against(pick);
+        for (std::size_t row = 0; row < rows_.rows; ++row) {
+            see(static_cast<std::uint32_t>(row), static_cast<std::uint32_t>(picks_.size() - 1), cosines[row]);
+            known_[row].seen = static_cast<std::uint32_t>(picks_.size());
+        }
+    }
+
+    void add_pick(std::uint32_t pick) {
         picks_.push_back(pick);
-        std::fill(seen_.begin(), seen_.end(), static_cast<std::uint32_t>(picks_.size()));
+        const float* const from = rows_.data + std::size_t{pick} * rows_.dim;
+        picked_.insert(picked_.end(), from, from + rows_.dim);
     }
 
-    void add_pick(std::uint32_t pick) { picks_.push_back(pick); }
-
+    // An upper bound; the score itself once settled.
     double score(std::uint32_t row) const {
-        return diversity_ * relevance_[row] - (1.0 - diversity_) * redundancy_[row];
+        return diversity_ * relevance_[row] - (1.0 - diversity_) * known_[row].least;
     }
 
-    // Sees some of the picks that the row has not seen; says whether it has seen all.
+    // Sees some of the picks that the row has not seen, or settles it; says whether it was settled already.
     bool refresh(std::uint32_t row) {
-        const std::size_t n = std::min(kDots, picks_.size() - seen_[row]);
-        if (n == 0) return true;
-        widen(row);
-        const std::uint32_t* const picks = picks_.data() + seen_[row];
-        double dots[kDots];
-        double squares[kDots];
-        for (std::size_t i = 0; i < n; ++i) squares[i] = squares_[picks[i]];
-        kernels_.dense_dot(query_.data(), rows_.data, picks, n, rows_.dim, rows_.dim, dots);
-        finish_scores(Metric::cosine, squares_[row], squares, n, kernels_, dots);
-        for (std::size_t i = 0; i < n; ++i) redundancy_[row] = std::max(redundancy_[row], dots[i]);
-        seen_[row] += static_cast<std::uint32_t>(n);
+        Known& known = known_[row];
+        const std::size_t n = std::min(kDots, picks_.size() - known.seen);
+        if (n == 0) return !settle(row);
+        double cosines[kDots];
+        some(row, known.seen, n, cosines);
+        for (std::size_t i = 0; i < n; ++i) see(row, known.seen + static_cast<std::uint32_t>(i), cosines[i]);
+        known.seen += static_cast<std::uint32_t>(n);
         return false;
     }
 
     // Penalty of the latest pick alone: scores may rise again, so nothing can be lazy.
     void see_only(std::uint32_t pick) {
-        std::fill(redundancy_.begin(), redundancy_.end(), -std::numeric_limits<double>::infinity());
-        see_all(pick);
+        const std::vector<double> cosines = canonical_column(pick);
+        for (std::size_t row = 0; row < rows_.rows; ++row) known_[row].least = cosines[row];
     }
 
   private:
@@ -81,24 +103,100 @@ class LazyGreedy {
         std::copy(from, from + rows_.dim, query_.begin());
     }
 
+    // A cosine within error_ of the canonical one.
+    void see(std::uint32_t row, std::uint32_t pick, double cosine) {
+        Known& known = known_[row];
+        if (error_ == 0.0) {
+            known.exact = known.least = std::max(known.least, cosine);
+            return;
+        }
+        // Rounded to float32 once more: 2^-24 of at most 1.
+        const double width = error_ + 0x1p-23;
+        if (cosine + width < known.least) return;
+        known.least = std::max(known.least, cosine - width);
+        std::uint32_t kept = 0;
+        for (std::uint32_t i = 0; i < known.rivals; ++i) {
+            if (static_cast<double>(known.cosine[i]) + width < known.least) continue;
+            known.rival[kept] = known.rival[i];
+            known.cosine[kept++] = known.cosine[i];
+        }
+        known.rivals = kept;
+        if (kept == Known::kRivals) settle(row);
+        known.rival[known.rivals] = pick;
+        known.cosine[known.rivals++] = static_cast<float>(cosine);
+    }
+
+    // Canonical cosines of what may be the greatest; says whether there was any.
+    bool settle(std::uint32_t row) {
+        Known& known = known_[row];
+        if (known.rivals == 0) return false;
+        std::uint32_t ids[Known::kRivals];
+        double cosines[Known::kRivals];
+        for (std::uint32_t i = 0; i < known.rivals; ++i) ids[i] = picks_[known.rival[i]];
+        canonical(row, ids, known.rivals, cosines);
+        for (std::uint32_t i = 0; i < known.rivals; ++i) known.exact = std::max(known.exact, cosines[i]);
+        known.rivals = 0;
+        known.least = known.exact;
+        return true;
+    }
+
+    void canonical(std::uint32_t row, const std::uint32_t* others, std::size_t n, double* cosines) {
+        widen(row);
+        double squares[kDots];
+        for (std::size_t i = 0; i < n; ++i) squares[i] = squares_[others[i]];
+        kernels_.dense_dot(query_.data(), rows_.data, others, n, rows_.dim, rows_.dim, cosines);
+        finish_scores(Metric::cosine, squares_[row], squares, n, kernels_, cosines);
+    }
+
+    // The row against n <= kDots picks.
+    void some(std::uint32_t row, std::size_t first, std::size_t n, double* cosines) {
+        if (error_ == 0.0) return canonical(row, picks_.data() + first, n, cosines);
+        float dots[kDots];
+        kernels_.dense_float(rows_.data + std::size_t{row} * rows_.dim, 1, picked_.data() + first * rows_.dim,
+                             n, rows_.dim, dots, kDots);
+        for (std::size_t i = 0; i < n; ++i)
+            cosines[i] = static_cast<double>(dots[i]) * inverse_[row] * inverse_[picks_[first + i]];
+    }
+
+    std::vector<double> against(std::uint32_t pick) {
+        if (error_ == 0.0) return canonical_column(pick);
+        std::vector<float> dots(rows_.rows);
+        kernels_.dense_float(rows_.data + std::size_t{pick} * rows_.dim, 1, rows_.data, rows_.rows, rows_.dim,
+                             dots.data(), rows_.rows);
+        std::vector<double> cosines(rows_.rows);
+        for (std::size_t row = 0; row < rows_.rows; ++row)
+            cosines[row] = static_cast<double>(dots[row]) * inverse_[row] * inverse_[pick];
+        return cosines;
+    }
+
+    std::vector<double> canonical_column(std::uint32_t pick) {
+        std::vector<double> cosines(rows_.rows);
+        widen(pick);
+        kernels_.dense_dot(query_.data(), rows_.data, nullptr, rows_.rows, rows_.dim, rows_.dim,
+                           cosines.data());
+        finish_scores(Metric::cosine, squares_[pick], squares_, rows_.rows, kernels_, cosines.data());
+        return cosines;
+    }
+
     Matrix rows_;
     const double* squares_;
     const double* relevance_;
     double diversity_;
     const Kernels& kernels_;
-    std::vector<double> redundancy_;
-    std::vector<std::uint32_t> seen_;  // how many picks this row's redundancy counts
+    double error_;                 // of float32 cosines; 0: they are canonical ones
+    std::vector<double> inverse_;  // 1 / |x|, 0 for zero rows
+    std::vector<Known> known_;
     std::vector<std::uint32_t> picks_;
+    std::vector<float> picked_;  // their vectors
     std::vector<double> query_;
 };
 
 void pick_lazily(LazyGreedy& greedy, const std::vector<std::uint8_t>& taken, std::size_t count,
                  std::vector<MmrPick>& picks) {
-    std::priority_queue<Entry, std::vector<Entry>, Below> heap;
     std::vector<Entry> entries;
     for (std::uint32_t row = 0; row < taken.size(); ++row)
         if (taken[row] == 0) entries.push_back({greedy.score(row), row});
-    heap = decltype(heap)(Below(), std::move(entries));
+    std::priority_queue<Entry, std::vector<Entry>, Below> heap(Below(), std::move(entries));
     while (picks.size() < count && !heap.empty()) {
         Entry top = heap.top();
         heap.pop();
@@ -158,7 +256,10 @@ std::vector<MmrPick> mmr_vectors(Matrix rows, const double* squares, const doubl
             static_cast<std::uint32_t>(std::max_element(relevance, relevance + rows.rows) - relevance);
         picks.push_back({first, relevance[first]});
         taken[first] = 1;
-        greedy.see_all(first);
+        if (penalty == MmrPenalty::last)
+            greedy.see_only(first);
+        else
+            greedy.see_all(first);
     } else if (penalty == MmrPenalty::last) {
         greedy.see_only(selected.back());
     } else {

@@ -181,12 +181,50 @@ void check_tiles(const Kernels& kernels, Check& check) {
     check(std::string(kernels.level) + ": tiles of dots and distances", holds);
 }
 
-// Rows that were widened give the bits of those that were not; float32 dots lie within their bound.
-void check_other_dots(const Kernels& kernels, Check& check) {
+// Tails row by row: untangled, a panel is one of dense_screen; tails after the head's sums give the whole
+// sums.
+void check_tails(const Kernels& kernels, Check& check) {
+    Engine engine(29);
+    bool holds = true;
+    for (const std::size_t head : {16, 32})
+        for (const std::size_t rest : {1, 2, 7, 16, 17, 32, 48}) {
+            const std::size_t steps = head + rest, bytes = rest * 4;
+            constexpr std::size_t kStep = kPanelRows * 4;
+            std::vector<std::uint8_t> tangled(2 * steps * kStep), want(steps * kStep), got(steps * kStep);
+            for (auto& x : tangled) x = static_cast<std::uint8_t>(1 + engine() % 255);
+            std::copy_n(tangled.begin(), head * kStep, want.begin());
+            const std::uint8_t* const tails = tangled.data() + head * kStep;
+            std::vector<std::int8_t> query(bytes);
+            for (auto& x : query) x = static_cast<std::int8_t>(static_cast<int>(engine() % 255) - 127);
+            const std::uint64_t mask = (std::uint64_t{engine()} << 32 | engine()) & ~std::uint64_t{4};
+            std::vector<std::int32_t> sums(kPanelRows), before(kPanelRows), expected(kPanelRows);
+            for (std::size_t r = 0; r < kPanelRows; ++r) {
+                before[r] = static_cast<std::int32_t>(engine() % 20001) - 10000;
+                std::int32_t dot = 0;
+                for (std::size_t i = 0; i < bytes; ++i) {
+                    dot += static_cast<std::int32_t>(tails[r * bytes + i]) * query[i];
+                    want[(head + i / 4) * kStep + r * 4 + i % 4] = tails[r * bytes + i];
+                }
+                expected[r] = ((mask >> r) & 1) != 0 ? before[r] * 8 - 77 + dot : before[r];
+            }
+            kernels.screen_untangle(tangled.data(), head, steps, got.data());
+            sums = before;
+            kernels.screen_tails(tails, bytes, mask, query.data(), 3, -77, sums.data());
+            holds = holds && got == want && sums == expected;
+            for (const std::int32_t limit : {INT32_MIN, -9000, 0, sums[5], INT32_MAX}) {
+                std::uint64_t reach = 0;
+                for (std::size_t r = 0; r < kPanelRows; ++r)
+                    reach |= static_cast<std::uint64_t>(sums[r] >= limit ? 1 : 0) << r;
+                holds = holds && kernels.screen_reach(sums.data(), limit) == reach;
+            }
+        }
+    check(std::string(kernels.level) + ": screen_untangle, screen_tails and screen_reach", holds);
+}
+
+// Float32 dots lie within their bound.
+void check_float_dots(const Kernels& kernels, Check& check) {
     Engine engine(21);
-    bool wide_holds = true;
     bool float_holds = true;
-    const Kernels& scalar = kernels_named("scalar");
     for (const std::size_t dim : {1, 7, 8, 9, 15, 16, 17, 40, 129})
         for (const std::size_t n : {1, 2, 3, 4, 5, 6, 7, 13}) {
             const std::size_t n_rows = 11, stride = 16;
@@ -194,19 +232,9 @@ void check_other_dots(const Kernels& kernels, Check& check) {
             for (auto& x : queries) x = value(engine);
             for (auto& x : rows) x = value(engine);
             const std::vector<double> wide(rows.begin(), rows.end());
-            const std::vector<std::uint32_t> ids = {3, 0, 10, 10, 1, 7, 9, 2, 4};
             kernels.dense_float(queries.data(), n, rows.data(), n_rows, dim, got.data(), stride);
             for (std::size_t q = 0; q < n; ++q) {
                 const std::vector<double> query(&queries[q * dim], &queries[q * dim] + dim);
-                for (const bool l2 : {false, true}) {
-                    std::vector<double> ours(ids.size()), theirs(ids.size());
-                    (l2 ? kernels.dense_l2_wide : kernels.dense_dot_wide)(
-                        query.data(), wide.data(), ids.data(), ids.size(), dim, ours.data());
-                    (l2 ? scalar.dense_l2 : scalar.dense_dot)(query.data(), rows.data(), ids.data(),
-                                                              ids.size(), dim, dim, theirs.data());
-                    wide_holds = wide_holds &&
-                                 std::memcmp(ours.data(), theirs.data(), ids.size() * sizeof(double)) == 0;
-                }
                 for (std::size_t r = 0; r < n_rows; ++r) {
                     double exact = 0.0;
                     double magnitude = 0.0;
@@ -222,7 +250,6 @@ void check_other_dots(const Kernels& kernels, Check& check) {
                 }
             }
         }
-    check(std::string(kernels.level) + ": widened rows", wide_holds);
     check(std::string(kernels.level) + ": float32 dots within their bound", float_holds);
 }
 
@@ -279,6 +306,7 @@ void check_dense_screen(const Kernels& kernels, Check& check) {
     check_take(kernels, check);
     check_code(kernels, check);
     check_tiles(kernels, check);
-    check_other_dots(kernels, check);
+    check_tails(kernels, check);
+    check_float_dots(kernels, check);
     check_searches(kernels, check);
 }

@@ -76,6 +76,71 @@ double screen_code(const float* x, std::size_t dim, double factor, double scale,
     return ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
 }
 
+// Sixteen rows' words of 64 bytes to sixteen steps' words of those rows.
+static void transpose(const std::uint8_t* from, std::size_t stride, std::uint8_t* out) noexcept {
+    __m512i row[16];
+    __m512i turned[16];
+    const auto at = [&](std::size_t r) { return _mm512_loadu_si512(from + r * stride); };
+#pragma GCC unroll 8
+    for (std::size_t r = 0; r < 16; r += 2) {
+        row[r] = _mm512_maskz_unpacklo_epi32(0xFFFF, at(r), at(r + 1));
+        row[r + 1] = _mm512_maskz_unpackhi_epi32(0xFFFF, at(r), at(r + 1));
+    }
+    // turned[4 g + c]: column c of each quarter, rows 4 g to 4 g + 3.
+#pragma GCC unroll 4
+    for (std::size_t g = 0; g < 16; g += 4) {
+        turned[g] = _mm512_maskz_unpacklo_epi64(0xFF, row[g], row[g + 2]);
+        turned[g + 1] = _mm512_maskz_unpackhi_epi64(0xFF, row[g], row[g + 2]);
+        turned[g + 2] = _mm512_maskz_unpacklo_epi64(0xFF, row[g + 1], row[g + 3]);
+        turned[g + 3] = _mm512_maskz_unpackhi_epi64(0xFF, row[g + 1], row[g + 3]);
+    }
+#pragma GCC unroll 4
+    for (std::size_t c = 0; c < 4; ++c) {
+        const __m512i low01 = _mm512_maskz_shuffle_i32x4(0xFFFF, turned[c], turned[4 + c], 0x88);
+        const __m512i high01 = _mm512_maskz_shuffle_i32x4(0xFFFF, turned[c], turned[4 + c], 0xDD);
+        const __m512i low23 = _mm512_maskz_shuffle_i32x4(0xFFFF, turned[8 + c], turned[12 + c], 0x88);
+        const __m512i high23 = _mm512_maskz_shuffle_i32x4(0xFFFF, turned[8 + c], turned[12 + c], 0xDD);
+        constexpr std::size_t kStep = kPanelRows * 4;
+        _mm512_storeu_si512(out + c * kStep, _mm512_maskz_shuffle_i32x4(0xFFFF, low01, low23, 0x88));
+        _mm512_storeu_si512(out + (4 + c) * kStep, _mm512_maskz_shuffle_i32x4(0xFFFF, high01, high23, 0x88));
+        _mm512_storeu_si512(out + (8 + c) * kStep, _mm512_maskz_shuffle_i32x4(0xFFFF, low01, low23, 0xDD));
+        _mm512_storeu_si512(out + (12 + c) * kStep, _mm512_maskz_shuffle_i32x4(0xFFFF, high01, high23, 0xDD));
+    }
+}
+
+void screen_untangle(const std::uint8_t* panel, std::size_t head, std::size_t steps,
+                     std::uint8_t* out) noexcept {
+    constexpr std::size_t kStep = kPanelRows * 4;
+    if ((steps - head) % 16 != 0) return bounds::untangle(panel, head, steps, out);
+    const std::size_t bytes = (steps - head) * 4;
+    const char* const next = reinterpret_cast<const char*>(panel + steps * kStep);
+    for (std::size_t i = 0; i < head * kStep; i += 64) {
+        _mm_prefetch(next + i, _MM_HINT_T1);
+        _mm512_storeu_si512(out + i, _mm512_loadu_si512(panel + i));
+    }
+    const std::uint8_t* const tails = panel + head * kStep;
+    for (std::size_t r = 0; r < kPanelRows; r += 16)
+        for (std::size_t i = 0; i < bytes; i += 64) {
+            for (std::size_t line = 0; line < 16; ++line)
+                _mm_prefetch(next + head * kStep + r * bytes + i * 16 + line * 64, _MM_HINT_T1);
+            transpose(tails + r * bytes + i, bytes, out + (head + i / 4) * kStep + r * 4);
+        }
+}
+
+void screen_tails(const std::uint8_t* tails, std::size_t bytes, std::uint64_t mask, const std::int8_t* query,
+                  int shift, std::int32_t init, std::int32_t* acc) noexcept {
+    bounds::tails(tails, bytes, mask, query, shift, init, acc);
+}
+
+std::uint64_t screen_reach(const std::int32_t* acc, std::int32_t limit) noexcept {
+    std::uint64_t mask = 0;
+    for (std::size_t r = 0; r < kPanelRows; r += 16)
+        mask |= static_cast<std::uint64_t>(
+                    _mm512_cmpge_epi32_mask(_mm512_loadu_si512(acc + r), _mm512_set1_epi32(limit)))
+                << r;
+    return mask;
+}
+
 float screen_greatest(const float* x, std::size_t dim) noexcept { return bounds::greatest(x, dim); }
 
 float screen_kth(const float* values, std::size_t n, std::size_t k, std::int32_t* keys) noexcept {

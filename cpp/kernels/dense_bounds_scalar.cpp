@@ -19,6 +19,20 @@ double screen_code(const float* x, std::size_t dim, double factor, double scale,
     return bounds::code(x, dim, factor, scale, inverse, codes);
 }
 
+void screen_untangle(const std::uint8_t* panel, std::size_t head, std::size_t steps,
+                     std::uint8_t* out) noexcept {
+    bounds::untangle(panel, head, steps, out);
+}
+
+void screen_tails(const std::uint8_t* tails, std::size_t bytes, std::uint64_t mask, const std::int8_t* query,
+                  int shift, std::int32_t init, std::int32_t* acc) noexcept {
+    bounds::tails(tails, bytes, mask, query, shift, init, acc);
+}
+
+std::uint64_t screen_reach(const std::int32_t* acc, std::int32_t limit) noexcept {
+    return bounds::reach(acc, limit);
+}
+
 float screen_greatest(const float* x, std::size_t dim) noexcept { return bounds::greatest(x, dim); }
 
 float screen_kth(const float* values, std::size_t n, std::size_t k, std::int32_t* keys) noexcept {

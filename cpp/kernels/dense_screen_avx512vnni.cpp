@@ -106,4 +106,26 @@ void dense_screen(const std::uint8_t* panel, const std::int8_t* queries, const S
     }
 }
 
+void screen_tails(const std::uint8_t* tails, std::size_t bytes, std::uint64_t mask, const std::int8_t* query,
+                  int shift, std::int32_t init, std::int32_t* acc) noexcept {
+    for (; mask != 0; mask &= mask - 1) {
+        const auto r = static_cast<std::size_t>(__builtin_ctzll(mask));
+        const std::uint8_t* const row = tails + r * bytes;
+        __m512i sum = _mm512_setzero_si512();
+        for (std::size_t i = 0; i < bytes; i += 64) {
+            const std::size_t left = bytes - i;
+            const __mmask64 lanes = left >= 64 ? ~0ull : (1ull << left) - 1;
+            add_dots(sum, _mm512_maskz_loadu_epi8(lanes, row + i), _mm512_maskz_loadu_epi8(lanes, query + i));
+        }
+        const __m256i half = _mm256_add_epi32(_mm512_maskz_extracti64x4_epi64(0xFF, sum, 0),
+                                              _mm512_maskz_extracti64x4_epi64(0xFF, sum, 1));
+        __m128i four = _mm_add_epi32(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
+        four = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0x4E));
+        four = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0xB1));
+        acc[r] = static_cast<std::int32_t>((static_cast<std::uint32_t>(acc[r]) << shift) +
+                                           static_cast<std::uint32_t>(init) +
+                                           static_cast<std::uint32_t>(_mm_cvtsi128_si32(four)));
+    }
+}
+
 }  // namespace gnomon::avx512vnni

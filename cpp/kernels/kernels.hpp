@@ -121,6 +121,20 @@ using ScreenTake = std::size_t(const std::int32_t* acc, std::uint64_t mask, cons
                                std::uint32_t first_row, float* lower, float* upper,
                                std::uint32_t* rows) noexcept;
 
+// Rotated panels hold the heads of their 64 rows as above, then the tails row by row, `bytes` each, so that
+// one row's tail is a few cache lines. Untangled, a panel is as dense_screen takes it: steps * 256 bytes of
+// out. The next panel, which follows in memory, is asked for.
+using ScreenUntangle = void(const std::uint8_t* panel, std::size_t head, std::size_t steps,
+                            std::uint8_t* out) noexcept;
+
+// For each set bit r of mask: acc[r] = acc[r] * 2^shift + init + the dot of tail r with the query's, in 32
+// bits that wrap, as in dense_screen. Tail r is the `bytes` at tails + r * bytes.
+using ScreenTails = void(const std::uint8_t* tails, std::size_t bytes, std::uint64_t mask,
+                         const std::int8_t* query, int shift, std::int32_t init, std::int32_t* acc) noexcept;
+
+// Bit r: acc[r] >= limit, of kPanelRows.
+using ScreenReach = std::uint64_t(const std::int32_t* acc, std::int32_t limit) noexcept;
+
 // Codes one vector: codes[d] = round(y / scale), ties to even, in [-127, 127] for y = x[d] * factor, where
 // inverse is 1 / scale, rounded; returns the sum of (y - scale * code)^2 in eight lanes as DenseDot adds
 // them.
@@ -177,6 +191,9 @@ struct Kernels {
     ScreenPanel* dense_screen;
     ScreenLimits* screen_limits;
     ScreenTake* screen_take;
+    ScreenUntangle* screen_untangle;
+    ScreenTails* screen_tails;
+    ScreenReach* screen_reach;
     ScreenCode* screen_code;
     ScreenGreatest* screen_greatest;
     ScreenKth* screen_kth;
@@ -205,6 +222,9 @@ DenseFloat dense_float;
 ScreenPanel dense_screen;
 ScreenLimits screen_limits;
 ScreenTake screen_take;
+ScreenUntangle screen_untangle;
+ScreenTails screen_tails;
+ScreenReach screen_reach;
 ScreenCode screen_code;
 ScreenGreatest screen_greatest;
 ScreenKth screen_kth;
@@ -233,6 +253,9 @@ DenseFloat dense_float;
 ScreenPanel dense_screen;
 ScreenLimits screen_limits;
 ScreenTake screen_take;
+ScreenUntangle screen_untangle;
+ScreenTails screen_tails;
+ScreenReach screen_reach;
 ScreenCode screen_code;
 ScreenGreatest screen_greatest;
 ScreenKth screen_kth;
@@ -261,6 +284,9 @@ DenseFloat dense_float;
 ScreenPanel dense_screen;
 ScreenLimits screen_limits;
 ScreenTake screen_take;
+ScreenUntangle screen_untangle;
+ScreenTails screen_tails;
+ScreenReach screen_reach;
 ScreenCode screen_code;
 ScreenGreatest screen_greatest;
 ScreenKth screen_kth;
@@ -291,9 +317,12 @@ using avx512::screen_code;
 using avx512::screen_greatest;
 using avx512::screen_kth;
 using avx512::screen_limits;
+using avx512::screen_reach;
 using avx512::screen_take;
+using avx512::screen_untangle;
 using avx512::tile_queries;
 ScreenPanel dense_screen;
+ScreenTails screen_tails;
 }  // namespace avx512vnni
 
 // x86-64-v4 with AVX512-VNNI and AMX-INT8, whose state the operating system has to grant: again the screen.
@@ -320,8 +349,11 @@ using avx512::screen_code;
 using avx512::screen_greatest;
 using avx512::screen_kth;
 using avx512::screen_limits;
+using avx512::screen_reach;
 using avx512::screen_take;
+using avx512::screen_untangle;
 constexpr std::size_t tile_queries = kWideTileQueries;
+using avx512vnni::screen_tails;
 ScreenPanel dense_screen;
 }  // namespace avx512amx
 
@@ -349,6 +381,9 @@ DenseFloat dense_float;
 ScreenPanel dense_screen;
 ScreenLimits screen_limits;
 ScreenTake screen_take;
+ScreenUntangle screen_untangle;
+ScreenTails screen_tails;
+ScreenReach screen_reach;
 ScreenCode screen_code;
 ScreenGreatest screen_greatest;
 ScreenKth screen_kth;

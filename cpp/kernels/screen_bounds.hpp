@@ -79,6 +79,40 @@ static inline std::size_t take(const std::int32_t* acc, std::uint64_t mask, cons
     return n;
 }
 
+static inline void untangle(const std::uint8_t* panel, std::size_t head, std::size_t steps,
+                            std::uint8_t* out) noexcept {
+    constexpr std::size_t kStep = kPanelRows * 4;
+    const std::size_t bytes = (steps - head) * 4;
+    const std::uint8_t* const next = panel + steps * kStep;
+    for (std::size_t i = 0; i < steps * kStep; i += 64) __builtin_prefetch(next + i, 0, 2);
+    std::memcpy(out, panel, head * kStep);
+    const std::uint8_t* const tails = panel + head * kStep;
+    out += head * kStep;
+    for (std::size_t r = 0; r < kPanelRows; ++r)
+        for (std::size_t s = 0; s < steps - head; ++s)
+            std::memcpy(out + s * kStep + r * 4, tails + r * bytes + s * 4, 4);
+}
+
+static inline void tails(const std::uint8_t* first, std::size_t bytes, std::uint64_t mask,
+                         const std::int8_t* query, int shift, std::int32_t init, std::int32_t* acc) noexcept {
+    for (; mask != 0; mask &= mask - 1) {
+        const auto r = static_cast<std::size_t>(__builtin_ctzll(mask));
+        const std::uint8_t* const row = first + r * bytes;
+        std::int32_t sum = 0;
+        for (std::size_t i = 0; i < bytes; ++i)
+            sum += static_cast<std::int32_t>(row[i]) * static_cast<std::int32_t>(query[i]);
+        acc[r] =
+            static_cast<std::int32_t>((static_cast<std::uint32_t>(acc[r]) << shift) +
+                                      static_cast<std::uint32_t>(init) + static_cast<std::uint32_t>(sum));
+    }
+}
+
+static inline std::uint64_t reach(const std::int32_t* acc, std::int32_t limit) noexcept {
+    std::uint64_t mask = 0;
+    for (std::size_t r = 0; r < kPanelRows; ++r) mask |= static_cast<std::uint64_t>(acc[r] >= limit) << r;
+    return mask;
+}
+
 // Ranks of absolute values are those of their bits, and integers have a vector maximum on every level.
 static inline float greatest(const float* x, std::size_t dim) noexcept {
     std::uint32_t most = 0;
