@@ -31,29 +31,16 @@ void Bm25Builder::add_text(Preset preset, TextView cased, TextView lowered) {
     batch.flush(ahead, done);
 }
 
-void Bm25Builder::add_term(std::uint32_t id) {
-    Field& field = *now_;
-    if (id >= field.terms.size()) {
-        if (id == kMost) throw InvalidInput("token ids must be below 4,294,967,295");
-        const std::size_t needed = static_cast<std::size_t>(id) + 1;
-        if (needed > field.terms.capacity()) {
-            std::vector<Term> terms = roomy<Term>(std::max(needed, 2 * field.terms.capacity()));
-            terms.assign(field.terms.begin(), field.terms.end());
-            field.terms.swap(terms);
-        }
-        field.terms.resize(needed);
+// To hold `id`. Throws InvalidInput when no index can.
+void Bm25Builder::grow_terms(Field& field, std::uint32_t id) {
+    if (id == kMost) throw InvalidInput("token ids must be below 4,294,967,295");
+    const std::size_t needed = static_cast<std::size_t>(id) + 1;
+    if (needed > field.terms.capacity()) {
+        std::vector<Term> terms = roomy<Term>(std::max(needed, 2 * field.terms.capacity()));
+        terms.assign(field.terms.begin(), field.terms.end());
+        field.terms.swap(terms);
     }
-    Term& term = field.terms[id];
-    ++field.length;
-    if (with_positions_) field.positions.add(id);
-    if (term.last_doc == field.lengths.size()) {
-        if (++term.posting->tf == Bm25Field::kWide + 1) field.wide.push_back(id);
-        return;
-    }
-    term.last_doc = static_cast<std::uint32_t>(field.lengths.size());
-    ++term.df;
-    ++field.distinct_now;
-    term.posting = &field.postings.push({id, 1});
+    field.terms.resize(needed);
 }
 
 void Bm25Builder::end_document() {

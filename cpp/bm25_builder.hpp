@@ -28,7 +28,22 @@ class Bm25Builder {
         add_term(term);
         return term;
     }
-    void add_term(std::uint32_t term);
+    void add_term(std::uint32_t id) {
+        Field& field = *now_;
+        if (id >= field.terms.size()) [[unlikely]]
+            grow_terms(field, id);
+        Term& term = field.terms[id];
+        ++field.length;
+        if (with_positions_) field.positions.add(id);
+        if (term.last_doc == field.lengths.size()) {
+            if (++term.posting->tf == Bm25Field::kWide + 1) field.wide.push_back(id);
+            return;
+        }
+        term.last_doc = static_cast<std::uint32_t>(field.lengths.size());
+        ++term.df;
+        ++field.distinct_now;
+        term.posting = &field.postings.push({id, 1});
+    }
     // Fetches what add_term() will need.
     void prefetch(std::uint32_t term) const {
         if (term < now_->terms.size()) __builtin_prefetch(&now_->terms[term], 1);
@@ -71,6 +86,7 @@ class Bm25Builder {
         std::uint64_t length = 0;
         std::uint32_t distinct_now = 0;
     };
+    static void grow_terms(Field& field, std::uint32_t id);
     Bm25Field sorted(Field& field, std::size_t n_terms);
 
     bool with_vocabulary_;

@@ -51,6 +51,21 @@ std::vector<std::uint32_t> code_points(std::string_view text) {
     return points;
 }
 
+// The first place from `first` on, and before `last`, with a value below the limit; or `last`. Most of a
+// fuzzy search is this, so it looks at many at a time.
+std::size_t next_below(const std::vector<std::uint16_t>& values, std::size_t first, std::size_t last,
+                       std::uint16_t limit) {
+    constexpr std::size_t kStep = 32;
+    for (; last - first >= kStep; first += kStep) {
+        const std::uint16_t* const some = values.data() + first;
+        std::uint16_t below = 0;
+        for (std::size_t i = 0; i < kStep; ++i) below = static_cast<std::uint16_t>(below | (some[i] < limit));
+        if (below != 0) break;
+    }
+    while (first < last && values[first] >= limit) ++first;
+    return first;
+}
+
 // The distance table of one text against terms that are walked in order, as a path in their trie: a row for
 // each code point of the present term. Only cells at most `edits` off the diagonal can hold a distance that
 // counts; the others are `over`.
@@ -175,8 +190,11 @@ std::vector<std::uint32_t> SortedTerms::within(std::string_view text, unsigned e
     std::vector<std::size_t> ends;    // of the code points on the present path, in bytes
     std::size_t hopeless = SIZE_MAX;  // no term that shares so many bytes with the last one is in reach
     for (std::size_t place = range.first; place < range.last; ++place) {
+        if (hopeless <= kMostCommon && place != range.first) {
+            place = next_below(common_, place, range.last, static_cast<std::uint16_t>(hopeless));
+            if (place == range.last) break;
+        }
         const std::size_t common = place == range.first ? 0 : common_[place];
-        if (common >= hopeless) continue;
         hopeless = SIZE_MAX;
         while (!ends.empty() && ends.back() > common) ends.pop_back();
         const std::string_view now = term(place);

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from .analysis import Analyzer
 _BATCH = 1024  # documents; the builder takes them with one call, the GIL released for texts
 _BATCH_CHARS = 1 << 22  # or fewer when they are long, so that a stream of books stays bounded
 _TOKEN_ID_MOST = 2**32 - 2
+_SIZED = (str, list, tuple, np.ndarray)
 # They iterate, but the numbers in bytes are no token ids and the keys of a record are not its text.
 _NOT_DOCUMENTS = (bytes, bytearray, memoryview, Mapping)
 
@@ -64,14 +65,22 @@ def batches(stream: Iterator[Any], parts: int = 1) -> Iterator[list[Any]]:
     """What the builder takes at once; `parts` make one document and stay together."""
     batch: list[Any] = []
     chars = 0
-    for document in stream:
-        batch.append(document)
-        chars += len(document) if isinstance(document, (str, list, tuple, np.ndarray)) else 0
-        if len(batch) % parts == 0 and (len(batch) >= _BATCH * parts or chars >= _BATCH_CHARS):
+    step = parts  # taken at once: many where documents are short, one where they are books
+    while some := list(islice(stream, step)):
+        batch += some
+        lengths = list(map(_length, some))
+        chars += sum(lengths)
+        if len(batch) >= _BATCH * parts or chars >= _BATCH_CHARS:
             yield batch
             batch, chars = [], 0
+        fitting = (_BATCH_CHARS - chars) // (8 * (max(lengths) + 1) * parts)
+        step = parts * max(1, min(_BATCH - len(batch) // parts, fitting, 2 * step // parts))
     if batch:
         yield batch
+
+
+def _length(document: Any) -> int:
+    return len(document) if isinstance(document, _SIZED) else 0
 
 
 class Sink:
@@ -106,7 +115,7 @@ def feed_of(
     if chosen.custom:
         tokens = [chosen.tokens(text) for text in batch]
         return lambda sink: sink.builder.add_tokens(tokens, first)
-    views = [chosen.core_views(text) for text in batch]
+    views = [(text, text) if text.isascii() else chosen.core_views(text) for text in batch]
     cased, lowered = [cased for cased, _ in views], [lowered for _, lowered in views]
     return lambda sink: sink.add_texts(cased, lowered)
 
