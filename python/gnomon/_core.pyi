@@ -403,7 +403,7 @@ def cosines(
     vectors: NDArray[np.float32], queries: NDArray[np.float32], threads: int = 0, level: str = ""
 ) -> NDArray[np.float64]: ...
 
-# Trigrams
+# Words and places of a corpus
 
 @final
 class WordScanner:
@@ -420,6 +420,9 @@ def locate_spans(
 ) -> list[tuple[int, int]]: ...
 def pack_text(raw: Buffer, marks: bytes, text: bytes) -> tuple[bytes, bytes] | None: ...
 def unpack_text(raw: Buffer, map: bytes, pieces: bytes) -> tuple[bytes, bytes]: ...
+
+# Trigrams
+
 def trigram_fold(text: bytes) -> bytes: ...
 
 @final
