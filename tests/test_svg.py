@@ -81,5 +81,6 @@ def test_logarithmic_ticks() -> None:
     tree = ET.fromstring(text)
     (line,) = tree.iter("polyline")
     places = [float(pair.split(",")[0]) for pair in line.attrib["points"].split()]
+    # Points of a drawing, which are written with one decimal.
     assert places[1] - places[0] == pytest.approx(380 / 4, abs=0.2)
     assert {"0.01", "0.1", "1", "10", "100"} <= {node.text for node in tree.iter("text")}

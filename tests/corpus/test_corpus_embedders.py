@@ -130,6 +130,7 @@ def test_the_real_model_serves_a_corpus_without_a_network(
     assert best.path == "cats.md"
     vectors = made(["one text", "", "another \U0001f600 text"])
     assert vectors.shape == (3, made.dimensions)
+    # The model's own float32 arithmetic, not gnomon's: a length of 1 up to its rounding.
     assert np.allclose(np.linalg.norm(vectors[[0, 2]], axis=1), 1.0, atol=1e-5)
     (docs / "new.md").write_text("# Dogs\n\nA puppy naps in its basket.\n", encoding="utf-8")
     done = run("update", place, str(docs), "--json", "--jobs", "1")  # the embedder is known

@@ -96,6 +96,7 @@ def test_mmr_is_that_of_the_reference(corpus: Corpus) -> None:
     else:
         wanted = np.array([[jaccard(a, b) for a in shingles_of(texts)] for b in shingles_of(texts)])
     similar = _similarity(engine, engine.slots.of_chunks(chunks).tolist())
+    # `wanted` is numpy's product, which adds in an order of its own; picks are compared with ==.
     assert np.allclose(similar, wanted, atol=1e-6)
     values = [item.score.value for item in plain if item.score is not None]
     relevance = [value / max(values) for value in values]
