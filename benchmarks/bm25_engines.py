@@ -168,12 +168,13 @@ ENGINES: dict[str, tuple[str, Callable[[Corpus, Path], None], Callable[[Path, Co
     "rank_bm25": ("rank_bm25", build_rank, open_rank),
 }
 
-# What each says it computes. bm25s' and bm25q's method is "lucene"; rank_bm25 the Okapi of 2008.
+# What each computes. bm25s' and bm25q's method is "lucene"; tantivy's query parser drops repeated
+# words; rank_bm25's floor of idf is its own.
 FORMULAS = {
     "gnomon": Formula(lucene_idf, K1, B),
     "bm25s": Formula(lucene_idf, K1, B),
     "bm25q": Formula(lucene_idf, K1, B),
-    "tantivy": Formula(lucene_idf, 1.2, 0.75),
+    "tantivy": Formula(lucene_idf, 1.2, 0.75, once=True),
     "pisa bmw": Formula(pisa_idf, K1, B),
     "pisa maxscore": Formula(pisa_idf, K1, B),
     "rank_bm25": Formula(okapi_idf, K1, B),

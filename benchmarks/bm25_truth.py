@@ -27,13 +27,14 @@ class Formula:
     """What a peer says it computes: sum of idf(N, df) * tf / (tf + k1 * (1 - b + b * dl / avgdl)).
 
     Constant factors, as k1 + 1, rank nothing and are left out. With bytes, dl is a length as one
-    byte holds it; avgdl is that of exact lengths.
+    byte holds it; avgdl is that of exact lengths. With once, a repeated word of a query counts once.
     """
 
     idf: Callable[[float, Any], Any]
     k1: float
     b: float
     bytes: bool = False
+    once: bool = False
 
 
 def lucene_idf(n: float, df: Any) -> Any:
@@ -86,7 +87,7 @@ class Truth:
             self._ready[formula] = (norms, idf)
         norms, idf = self._ready[formula]
         scores = np.zeros(self.n)
-        for term in query:
+        for term in dict.fromkeys(query) if formula.once else query:
             found = slice(self.starts[term], self.starts[term + 1])
             documents, tfs = self.documents[found], self.tfs[found]
             scores[documents] += idf[term] * tfs / (tfs + norms[documents])
