@@ -15,10 +15,11 @@ in a cell; the others are compared too, in rows that say how often they are righ
 Peers: bm25s and bm25q with their numba back ends (their numpy back end spends 160 ms a query in
 numpy 2.4's argpartition of mostly-zero arrays), tantivy (one segment), PISA through pyterrier_pisa
 (block_max_wand and maxscore, scores not quantised; one batch of all documents), rank_bm25 (up to
-10,000 documents). Those that are not installed are skipped, which is a row of its own. Each engine is built in a process of its own, whose peak memory (above its input, VmHWM) is
-reported, and searched from what it saved. CPU time of the process; each query's best of the rounds,
-engines in turn. Then, for gnomon alone: a batch on two threads, and queries after a tenth of the
-documents was deleted and added again in 20 commits.
+10,000 documents). Those that are not installed are skipped, which is a row of its own. Each engine
+is built in a process of its own, whose peak memory (above its input, VmHWM) is reported, and
+searched from what it saved. CPU time of the process; each query's best of the rounds, engines in
+turn. Then, for gnomon alone: a batch on two threads, and queries after a tenth of the documents was
+deleted and added again in 20 commits.
 
 Takes about ten minutes on two quiet cores, --quick three; the prose is made before that.
 """

@@ -27,7 +27,7 @@ class Formula:
     """What a peer says it computes: sum of idf(N, df) * tf / (tf + k1 * (1 - b + b * dl / avgdl)).
 
     Constant factors, as k1 + 1, rank nothing and are left out. With bytes, dl is a length as one
-    byte holds it; avgdl is that of exact lengths. With once, a repeated word of a query counts once.
+    byte holds it; avgdl is that of exact lengths. With once, repeated words of a query count once.
     """
 
     idf: Callable[[float, Any], Any]
