@@ -75,8 +75,8 @@ struct Screened {
     struct Term {
         const SegmentScreens* screens = nullptr;  // held by HeldScreens
         const std::array<float, 3>* best = nullptr;
-        float weight = 0.0F;                      // times a posting's impact
-        float greatest = 0.0F;                    // weight * greatest impact of any segment, rounded up
+        float weight = 0.0F;    // times a posting's impact
+        float greatest = 0.0F;  // weight * greatest impact of any segment, rounded up
         std::uint64_t postings = 0;
     };
     std::vector<Term> terms;
