@@ -14,6 +14,7 @@ from typing import Any
 import gnomon
 import numpy as np
 from bm25_inputs import Corpus
+from bm25_truth import Formula, lucene_idf, okapi_idf, pisa_idf
 
 K1, B = 1.5, 0.75
 RANK_MOST = 10_000
@@ -93,7 +94,10 @@ def open_tantivy(folder: Path, corpus: Corpus) -> Search:
 def build_pisa(corpus: Corpus, folder: Path) -> None:
     from pyterrier_pisa import PisaIndex
 
-    index = PisaIndex(str(folder / "index"), stemmer="none", stops="none", threads=1)
+    # One batch: several give wrong scores. toks_indexer ignores a batch_size of its own (0.4.9).
+    size = corpus.n + 1
+    path = str(folder / "index")
+    index = PisaIndex(path, stemmer="none", stops="none", threads=1, batch_size=size)
 
     def documents() -> Any:
         for i, (a, b) in enumerate(_bounds(corpus)):
@@ -101,7 +105,7 @@ def build_pisa(corpus: Corpus, folder: Path) -> None:
             toks = {f"t{w}": c for w, c in zip(words.tolist(), counts.tolist(), strict=True)}
             yield {"docno": str(i), "toks": toks}
 
-    index.toks_indexer(scale=1.0, batch_size=corpus.n + 1).index(documents())
+    index.toks_indexer(scale=1.0).index(documents())
 
 
 def _open_pisa(algorithm: str) -> Callable[[Path, Corpus], Search]:
@@ -162,6 +166,18 @@ ENGINES: dict[str, tuple[str, Callable[[Corpus, Path], None], Callable[[Path, Co
     "pisa bmw": ("pyterrier_pisa", build_pisa, _open_pisa("block_max_wand")),
     "pisa maxscore": ("pyterrier_pisa", build_pisa, _open_pisa("maxscore")),
     "rank_bm25": ("rank_bm25", build_rank, open_rank),
+}
+
+# What each computes. bm25s' and bm25q's method is "lucene"; tantivy's query parser drops repeated
+# words; rank_bm25's floor of idf is its own.
+FORMULAS = {
+    "gnomon": Formula(lucene_idf, K1, B),
+    "bm25s": Formula(lucene_idf, K1, B),
+    "bm25q": Formula(lucene_idf, K1, B),
+    "tantivy": Formula(lucene_idf, 1.2, 0.75, once=True),
+    "pisa bmw": Formula(pisa_idf, K1, B),
+    "pisa maxscore": Formula(pisa_idf, K1, B),
+    "rank_bm25": Formula(okapi_idf, K1, B),
 }
 
 

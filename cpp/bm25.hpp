@@ -8,24 +8,26 @@
 //   I      = query weight * idf + 0.0                     (+ 0.0: a weighted idf is never -0.0)
 //   score  = score + part, left to right in query-term order, repeats count unless asked otherwise
 //
-//   name              idf                               part where the term stands             where it does
-//   not default           log(1 + (N-df+.5)/(df+.5))        I * tf * (k1+1) / (tf + norm)           0 lucene
-//   as default                        I * (tf / (norm + tf))                  0 robertson         log(max(1,
-//   (N-df+.5)/(df+.5)))    as lucene                               0 atire             log(N / df) I * ((tf *
-//   (k1+1)) / (tf + norm))       0 bm25l             log((N+1) / (df+.5))              I * L - I * L0 I * L0,
-//   at the end bm25+             log((N+1) / df)                   I * (P + delta) - I * delta             I
-//   * delta, at the end rank_bm25-okapi   log(N-df+.5) - log(df+.5), floor  as atire 0 rank_bm25-l log(N+1) -
-//   log(df+.5)             I * tf * (k1+1) * (c+d) / (k1+c+d)      0 rank_bm25-l-head  as rank_bm25-l I *
-//   (k1+1) * (c+d) / (k1+c+d)           the same with c = 0 rank_bm25-plus    log((N+1) / df) I * (d + (tf *
-//   (k1+1)) / (norm + tf))   I * d rank_bm25-plus-head  log(N+1) - log(df)             as rank_bm25-plus I *
-//   d haystack-okapi    log((N-df+.5)/(df+.5)), floor     as atire                                0
-//   haystack-l        log((N+1) / (df+.5))              I * L                                   0
-//   haystack-plus     as default                        I * (P + delta)                         0
-//   tf-idf            log(N / df)                       I * tf                                  0
+//   name                idf                              part where the term stands            where not
+//   default             log(1 + (N-df+.5)/(df+.5))       I * tf * (k1+1) / (tf + norm)         0
+//   lucene              as default                       I * (tf / (norm + tf))                0
+//   robertson           log(max(1, (N-df+.5)/(df+.5)))   as lucene                             0
+//   atire               log(N / df)                      I * ((tf * (k1+1)) / (tf + norm))     0
+//   bm25l               log((N+1) / (df+.5))             I * L - I * L0                        I*L0 at end
+//   bm25+               log((N+1) / df)                  I * (P + delta) - I * delta           I*delta at end
+//   rank_bm25-okapi     log(N-df+.5) - log(df+.5), floor as atire                              0
+//   rank_bm25-l         log(N+1) - log(df+.5)            I * tf * (k1+1) * (c+d) / (k1+c+d)    0
+//   rank_bm25-l-head    as rank_bm25-l                   I * (k1+1) * (c+d) / (k1+c+d)         same, c = 0
+//   rank_bm25-plus      log((N+1) / df)                  I * (d + (tf * (k1+1)) / (norm + tf)) I * d
+//   rank_bm25-plus-head log(N+1) - log(df)               as rank_bm25-plus                     I * d
+//   haystack-okapi      log((N-df+.5)/(df+.5)), floor    as atire                              0
+//   haystack-l          log((N+1) / (df+.5))             I * L                                 0
+//   haystack-plus       as default                       I * (P + delta)                       0
+//   tf-idf              log(N / df)                      I * tf                                0
 //
 //   L = ((k1+1) * (c+delta)) / (k1+c+delta), L0 = the same with c = 0, P = ((k1+1) * tf) / (norm + tf).
 //   floor: a negative idf becomes epsilon times the mean idf of all terms (floor_idf below).
-//   "at the end": the parts of absent terms are summed left to right over all query terms and that sum is
+//   "at end": the parts of absent terms are summed left to right over all query terms and that sum is
 //   added last, once for every document (bm25s' shift). bm25f is at the end of this file.
 //
 // Sources: Robertson & Zaragoza 2009; Kamphuis et al., ECIR 2020; Trotman et al., ADCS 2014; the code of

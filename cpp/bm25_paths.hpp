@@ -11,6 +11,7 @@
 //              others looked up for documents that need them
 //   direct     a few allowed documents: each is scored
 #pragma once
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -48,7 +49,7 @@ class HeldScreens {
         if (!keep_) once_.clear();
     }
     // Valid until the next begin() or end(). Null as Bm25Scorer::screens has it.
-    const SegmentScreens* of(const Bm25Scorer& scorer, const Bm25Term& term);
+    const TermScreens* of(const Bm25Scorer& scorer, const Bm25Term& term);
 
   private:
     bool keep_;
@@ -73,8 +74,9 @@ struct Screened {
 
     struct Term {
         const SegmentScreens* screens = nullptr;  // held by HeldScreens
-        float weight = 0.0F;                      // times a posting's impact
-        float greatest = 0.0F;                    // weight * greatest impact of any segment, rounded up
+        const std::array<float, 3>* best = nullptr;
+        float weight = 0.0F;    // times a posting's impact
+        float greatest = 0.0F;  // weight * greatest impact of any segment, rounded up
         std::uint64_t postings = 0;
     };
     std::vector<Term> terms;

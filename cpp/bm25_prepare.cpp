@@ -33,17 +33,17 @@ void HeldScreens::begin(const Bm25Scorer& scorer) {
     dropped_ = scorer.dropped();
 }
 
-const SegmentScreens* HeldScreens::of(const Bm25Scorer& scorer, const Bm25Term& term) {
+const TermScreens* HeldScreens::of(const Bm25Scorer& scorer, const Bm25Term& term) {
     if (!keep_) {
         once_.push_back(scorer.screens(term));
-        return once_.back() == nullptr ? nullptr : &once_.back()->lists;
+        return once_.back().get();
     }
     std::shared_ptr<const TermScreens>& known = kept_[&term];
     if (known != nullptr)
         scorer.touch(*known);
     else
         known = scorer.screens(term);
-    return known == nullptr ? nullptr : &known->lists;
+    return known.get();
 }
 
 Screened::Screened(const Bm25Scorer& scorer, const Prepared& query, HeldScreens& held) {
@@ -58,8 +58,10 @@ Screened::Screened(const Bm25Scorer& scorer, const Prepared& query, HeldScreens&
     double scale = 0.0;
     terms.resize(query.terms.size());
     for (std::size_t t = 0; t < terms.size(); ++t) {
-        terms[t].screens = held.of(scorer, *query.terms[t]);
-        if (terms[t].screens == nullptr) return;
+        const TermScreens* const lists = held.of(scorer, *query.terms[t]);
+        if (lists == nullptr) return;
+        terms[t].screens = &lists->lists;
+        terms[t].best = &lists->best;
         float greatest = 0.0F;
         for (const auto& screen : *terms[t].screens) {
             if (screen == nullptr) continue;
@@ -93,9 +95,7 @@ float Screened::start(std::size_t k) const {
     float reached = 0.0F;
     for (std::size_t i = 0; i < TermScreen::kRanks.size(); ++i) {
         if (k > TermScreen::kRanks[i]) continue;
-        for (const Term& term : terms)
-            for (const auto& screen : *term.screens)
-                if (screen != nullptr) reached = std::max(reached, term.weight * screen->best[i]);
+        for (const Term& term : terms) reached = std::max(reached, term.weight * (*term.best)[i]);
         break;
     }
     return reached;

@@ -206,6 +206,7 @@ std::shared_ptr<const TermScreens> Bm25Scorer::screens(const Bm25Term& term) con
         made->bytes += made->lists[segment]->bytes();
     }
     if (made->bytes > screen_cap_) return nullptr;
+    made->best = best_impacts(made->lists);
     made->used.store(made_.fetch_add(1, std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     const std::unique_lock<std::shared_mutex> guard(screens_lock_);
     if (const auto known = screens_.find(&term); known != screens_.end()) return known->second;

@@ -2,6 +2,7 @@
 // first use: a constant for each document (norm or relative length), a term's df and idf, its screen lists.
 // Safe from several threads; what a search holds stays valid when it is evicted meanwhile.
 #pragma once
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -48,6 +49,7 @@ using SegmentScreens = std::vector<std::shared_ptr<const TermScreen>>;  // null:
 // A term's screen lists over all segments, and when they were last wanted.
 struct TermScreens {
     SegmentScreens lists;
+    std::array<float, 3> best{};  // best_impacts() of the lists
     std::size_t bytes = 0;
     mutable std::atomic<std::uint64_t> used{0};
 };

@@ -8,25 +8,6 @@
 namespace gnomon {
 namespace {
 
-// The 10th, 100th and 1000th best impact, with a buffer of the best 1000 that is cut when it has doubled.
-void find_best(TermScreen& screen) {
-    constexpr std::size_t kMost = TermScreen::kRanks.back();
-    std::vector<float> best;
-    best.reserve(2 * kMost);
-    float least = 0.0F;  // an impact must exceed it to change any rank; 0 leaves out the deleted
-    for (const float impact : screen.impacts) {
-        if (impact <= least) continue;
-        best.push_back(impact);
-        if (best.size() < 2 * kMost) continue;
-        std::nth_element(best.begin(), best.begin() + kMost - 1, best.end(), std::greater<float>());
-        best.resize(kMost);
-        least = best.back();
-    }
-    std::sort(best.begin(), best.end(), std::greater<float>());
-    for (std::size_t i = 0; i < TermScreen::kRanks.size(); ++i)
-        screen.best[i] = best.size() < TermScreen::kRanks[i] ? 0.0F : best[TermScreen::kRanks[i] - 1];
-}
-
 void count_above(TermScreen& screen) {
     constexpr std::size_t kClasses = std::tuple_size_v<decltype(screen.above)>;
     const float factor = static_cast<float>(kClasses) / screen.greatest;
@@ -56,6 +37,30 @@ void find_blocks(TermScreen& screen, std::size_t n_docs) {
 
 }  // namespace
 
+// With a buffer of the best 1000 that is cut when it has doubled.
+std::array<float, 3> best_impacts(std::span<const std::shared_ptr<const TermScreen>> segments) {
+    constexpr std::size_t kMost = TermScreen::kRanks.back();
+    std::vector<float> best;
+    best.reserve(2 * kMost);
+    float least = 0.0F;  // an impact must exceed it to change any rank; 0 leaves out the deleted
+    for (const auto& screen : segments) {
+        if (screen == nullptr || !screen->usable) continue;
+        for (const float impact : screen->impacts) {
+            if (impact <= least) continue;
+            best.push_back(impact);
+            if (best.size() < 2 * kMost) continue;
+            std::nth_element(best.begin(), best.begin() + kMost - 1, best.end(), std::greater<float>());
+            best.resize(kMost);
+            least = best.back();
+        }
+    }
+    std::sort(best.begin(), best.end(), std::greater<float>());
+    std::array<float, 3> ranked{};
+    for (std::size_t i = 0; i < ranked.size(); ++i)
+        if (best.size() >= TermScreen::kRanks[i]) ranked[i] = best[TermScreen::kRanks[i] - 1];
+    return ranked;
+}
+
 void finish_screen(TermScreen& screen, std::size_t n_docs) {
     screen.greatest = 0.0F;
     screen.least = 0.0F;
@@ -67,7 +72,6 @@ void finish_screen(TermScreen& screen, std::size_t n_docs) {
         screen.least = screen.least == 0.0F ? impact : std::min(screen.least, impact);
     }
     if (!screen.usable || screen.greatest == 0.0F) return;
-    find_best(screen);
     count_above(screen);
     // A block of a rarer term holds so few of its postings that scattering them costs less than its maxima.
     if (screen.docs.size() >= 64 && screen.docs.size() * 4 * TermScreen::kBlock >= n_docs)

@@ -2,10 +2,11 @@
 // one segment, under one formula with its parameters: a float32 impact g for each posting, such that
 //     a document's score = sum over the query's terms of W * g, W = query weight * idf,
 //                        + a constant that is the same for every document (bm25.hpp), up to rounding;
-// its greatest and least, its 10th, 100th and 1000th best; for frequent terms the greatest of each block of
-// 32 documents as a byte rounded up, and where each block's postings start; for terms of more than a
-// sixteenth of all documents also such a byte for each document and its frequency, for those of more than a
-// quarter a row with one g a document. Deleted documents have g = 0 and never come up.
+// its greatest and least; for frequent terms the greatest of each block of 32 documents as a byte rounded up,
+// and where each block's postings start; for terms of more than a sixteenth of all documents also such a byte
+// for each document and its frequency, for those of more than a quarter a row with one g a document. Deleted
+// documents have g = 0 and never come up. Over all segments together the 10th, 100th and 1000th best g of a
+// term: so many documents surely reach it.
 //
 // Built on first use in one pass; 4 bytes a posting, and for a frequent term 2 or 6 bytes a document. Nothing
 // of it lies on disk: it follows k1, b, delta, avgdl and the deletions.
@@ -21,6 +22,7 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -34,8 +36,7 @@ struct TermScreen {
     std::vector<std::uint32_t> merged;    // the union of the fields' documents, when there are several
     std::vector<float> impacts;           // as many as docs
     float greatest = 0.0F;
-    float least = 0.0F;           // of live documents; 0 when there is none
-    std::array<float, 3> best{};  // at kRanks, 0 where there are fewer postings
+    float least = 0.0F;  // of live documents; 0 when there is none
     // above[c]: how many live postings have an impact of at least c / 16 of the greatest.
     std::array<std::uint32_t, 16> above{};
     std::vector<std::uint8_t> maxima;   // by block, of 255 * g / greatest rounded up; padded to 64
@@ -56,6 +57,10 @@ constexpr std::size_t padded_blocks(std::size_t n_docs) {
     const std::size_t blocks = (n_docs + TermScreen::kBlock - 1) / TermScreen::kBlock;
     return (blocks + 63) / 64 * 64;
 }
+
+// The impacts at kRanks of a term's live postings in all segments, 0 where there are fewer. Null and unusable
+// screens are left out.
+std::array<float, 3> best_impacts(std::span<const std::shared_ptr<const TermScreen>> segments);
 
 // Fills all but docs, merged and impacts, from them. with_row: for a very frequent term, see above.
 void finish_screen(TermScreen& screen, std::size_t n_docs);

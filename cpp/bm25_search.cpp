@@ -175,7 +175,7 @@ bool each_segment(const Run& run, const Screened& screened, const Allowed& allow
         const std::size_t worth = plan::worth_in_blocks(screened, otherwise, costs.bounding, k);
         if (worth != 0 && blocks_path(run, screened, segment, filter, all, worth)) {
             path = Path::kBlocks;
-        } else if (integers) {
+        } else if (integers && segment == 0) {
             return false;
         } else if (k <= 100 && screened.terms.size() > 1 &&
                    segments[segment].segment->n_docs() >= plan::kEssentialWindows * kScreenWindow) {

@@ -216,6 +216,48 @@ def test_paths_are_taken() -> None:
             assert hits_of(answer) == hits_of(one)
 
 
+def test_segments_are_searched_by_the_paths_of_one() -> None:
+    """What is known of a term's best documents is known over all segments, and a small segment that
+    would rather be read by integers does not undo the search of a large one.
+    """
+    n, cuts = 200_000, (0, 180_000, 194_000, 200_000)
+    ids = (np.random.default_rng(5).random(4 * n) ** 3 * 8_000).astype(np.uint32)
+    ids[ids == 7_999] = 0
+    ids[4 * np.arange(1_000, 200_000, 18_000)] = 7_999  # 12 documents, 10 in the first segment
+    ids[4 * np.array([1_000, 19_000])] = 0  # 10 documents, 8 in the first segment
+
+    def scorer(*borders: int) -> _core.Bm25Scorer:
+        segments = []
+        for first, last in pairwise(borders):
+            builder = _core.Bm25Builder(with_vocabulary=False)
+            ends = np.arange(0, 4 * (last - first) + 1, 4, dtype=np.int64)
+            builder.add_ids(ids[4 * first : 4 * last], ends)
+            segments.append((builder.finish(), None))
+        return _core.Bm25Scorer(_core.Bm25Snapshot(segments))
+
+    one, three, small = scorer(0, n), scorer(*cuts), scorer(*cuts[1:3])
+    for query in ([7_999], [7_999, 0], [4, 3620], [6, 1143, 2917]):
+        assert one.plan(query, 10) == three.plan(query, 10) == "lists"
+        assert len(query) == 1 or small.plan(query, 10) == "integers"
+        assert hits_of(three.search(query, 10)) == hits_of(one.search(query, 10))
+
+
+def test_ids_of_slots_over_segments() -> None:
+    """Ids that count on from the first, none, and ids one by one."""
+    ids = _core.SlotIds([3, 3, 5], [7, 0, np.array([-9, 2**62])])
+    assert ids.take(np.array([4, 0, 3, 2])).tolist() == [2**62, 7, -9, 9]
+    assert ids.take(np.zeros(0, dtype=np.int64)).tolist() == []
+    for slot in (-1, 5, 2**62):
+        with pytest.raises(IndexError, match=f"there is no slot {slot}"):
+            ids.take(np.array([slot]))
+    with pytest.raises(ValueError, match="there must be an id for each document"):
+        _core.SlotIds([3], [np.array([1, 2])])
+    with pytest.raises(ValueError, match="there must be ids for each segment"):
+        _core.SlotIds([3, 4], [0])
+    with pytest.raises(ValueError, match="ends must not fall"):
+        _core.SlotIds([3, 2], [0, 0])
+
+
 @pytest.mark.parametrize("path", PATHS)
 def test_scores_one_ulp_apart_keep_their_order(path: str) -> None:
     """float32 cannot tell the documents apart; the answer must."""

@@ -39,11 +39,13 @@ class SegmentIds(Ids):
             return super().take(positions)
         return positions + self.first if self.first else positions
 
-    def one(self, position: int) -> Any:
-        """The id at a position: an int or a str."""
-        if self._strings is not None:
-            return self._strings[position]
-        return position + self.first if self._ints is None else int(self._ints[position])
+    def whole(self) -> int | Int64Array:
+        """Of ids that are integers: the first, when they count on from it, or all of them."""
+        return self.first if self._ints is None else self._ints
+
+    def texts(self) -> Sequence[str]:
+        """Of ids that are strings: all of them, as they lie."""
+        return self._strings or ()
 
     def values(self) -> Any:
         """All ids: an int64 array, or a list of str."""

@@ -18,7 +18,6 @@ from .columns import ColumnBlock
 from .results import Float64Array, Int64Array
 
 Words = npt.NDArray[np.uint64]
-_FEW = 50  # hits
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,24 +88,26 @@ class State:
         """The ids of documents: an int64 array, or a list of str."""
         if len(self.segments) == 1:
             return self.segments[0].ids.take(slots)
-        if slots.size <= _FEW:
-            return self._few_ids(slots)
-        owners = np.searchsorted(self.bases, slots, side="right") - 1
-        strings = any(segment.ids.kind == "str" for segment in self.segments)
-        out = np.empty(slots.shape, dtype=object if strings else np.int64)
-        for owner in np.unique(owners).tolist():
-            here = owners == owner
-            out[here] = self.segments[owner].ids.take(slots[here] - self.bases[owner])
-        return out.tolist() if strings else out
+        if self._strings is None:
+            return self._whole.take(slots)
+        bases, strings = self._bases, self._strings
+        owners = [bisect_right(bases, slot) - 1 for slot in slots.tolist()]
+        return [
+            strings[owner][slot - bases[owner]]
+            for owner, slot in zip(owners, slots.tolist(), strict=True)
+        ]
 
-    def _few_ids(self, slots: Int64Array) -> Any:
-        """Without numpy's cost of a call, which is more than that of a few look-ups."""
-        bases, segments = self._bases, self.segments
-        ids = []
-        for slot in slots.tolist():
-            owner = bisect_right(bases, slot) - 1
-            ids.append(segments[owner].ids.one(slot - bases[owner]))
-        return ids if segments[0].ids.kind == "str" else np.array(ids, dtype=np.int64)
+    @cached_property
+    def _strings(self) -> list[Sequence[str]] | None:
+        """The ids of each segment, where they are strings."""
+        if all(segment.ids.kind != "str" for segment in self.segments):
+            return None
+        return [segment.ids.texts() for segment in self.segments]
+
+    @cached_property
+    def _whole(self) -> _core.SlotIds:
+        """The ids of all segments, where they are integers."""
+        return _core.SlotIds(self._bases[1:], [segment.ids.whole() for segment in self.segments])
 
     def find(self, ids: Sequence[Any]) -> Int64Array:
         """The slot of each id, -1 where no document that is not deleted has it."""
