@@ -49,6 +49,7 @@ class MergePlan {
         for (std::uint64_t s = starts_[term]; s < starts_[term + 1]; ++s) {
             const SegmentView& view = inputs_[sources_[s].input];
             const Postings list = view.segment->postings(sources_[s].term, field);
+            if (list.docs.empty()) continue;
             PositionsCursor cursor = view.segment->positions(sources_[s].term, list, field);
             for (std::size_t i = 0; i < list.docs.size(); ++i)
                 if (view.live(list.docs[i])) fn(cursor.raw(i));

@@ -40,7 +40,8 @@ PackedDirectory::Block PackedDirectory::block(std::uint64_t number) const {
 PackedDirectory::Range PackedDirectory::of(std::uint64_t term, std::uint64_t total) const {
     const Block here = block(term / kTerms);
     std::uint64_t before = 0;
-    for (std::size_t i = 0; i < term % kTerms; ++i) before += packed_at(here.sizes, i, here.width);
+    for (std::size_t i = 0; here.width != 0 && i < term % kTerms; ++i)
+        before += packed_at(here.sizes, i, here.width);
     const std::uint64_t size = packed_at(here.sizes, term % kTerms, here.width);
     if (here.first > total || before + size > total - here.first)
         fail("the data of a term lie outside their section");

@@ -14,7 +14,7 @@ namespace gnomon {
 
 class PackedDirectory {
   public:
-    static constexpr std::size_t kTerms = 128;
+    static constexpr std::size_t kTerms = 64;
     struct Range {
         std::uint64_t first;
         std::uint64_t size;
