@@ -149,10 +149,11 @@ py::list positions(const Bm25Index& index, std::uint64_t term, std::size_t field
     if (!index.has_positions()) throw InvalidInput("this index was built without positions");
     if (term >= index.n_terms())
         throw py::index_error("term " + std::to_string(term) + " is not in the index");
-    PositionsCursor cursor = index.positions(term, known_field(index, field));
+    const Postings list = index.postings(term, known_field(index, field));
+    PositionsCursor cursor = index.positions(term, list, field);
     py::list found;
     std::vector<std::uint32_t> one;
-    for (std::size_t i = 0; i < index.postings(term, field).docs.size(); ++i) {
+    for (std::size_t i = 0; i < list.docs.size(); ++i) {
         cursor.read(i, one);
         found.append(py::cast(one));
     }
@@ -207,7 +208,10 @@ void register_bm25(py::module_& module) {
             py::arg("doc"), py::arg("field") = 0)
         .def_property_readonly("has_vocabulary", &Bm25Index::has_vocabulary)
         .def("lookup", &lookup, py::arg("queries"))
-        .def("write", &Bm25Index::write, py::arg("writer"), py::call_guard<py::gil_scoped_release>())
+        .def_property_readonly("is_packed", &Bm25Index::is_packed)
+        .def_property_readonly("kept", &Bm25Index::kept)
+        .def("write", &Bm25Index::write, py::arg("writer"), py::arg("packed") = false,
+             py::call_guard<py::gil_scoped_release>())
         .def_static(
             "open",
             [](const std::shared_ptr<Container>& container) {

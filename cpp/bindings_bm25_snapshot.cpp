@@ -146,12 +146,13 @@ void register_bm25_snapshot(py::module_& module) {
         py::arg("segments"), py::arg("threads") = 1, "The live documents of segments as one segment.");
     module.def(
         "merge_segments_to",
-        [](const py::list& segments, ContainerWriter& writer) {
+        [](const py::list& segments, ContainerWriter& writer, bool packed) {
             const std::vector<SegmentView> views = segment_views(segments);
             const py::gil_scoped_release release;
-            merge_segments_to(views, writer);
+            merge_segments_to(views, writer, packed);
         },
-        py::arg("segments"), py::arg("writer"), "The same into a file, which may be larger than the memory.");
+        py::arg("segments"), py::arg("writer"), py::arg("packed") = false,
+        "The same into a file, which may be larger than the memory.");
 }
 
 }  // namespace gnomon

@@ -30,6 +30,7 @@ std::shared_ptr<const Bm25Index> Bm25Index::of(std::vector<Bm25Field> fields,
 
 Postings Bm25Index::postings(std::uint64_t term, std::size_t field) const {
     const Bm25Field& f = fields_[field];
+    if (f.packed != nullptr) return f.packed->postings(term);
     if (checked_ != nullptr) {
         std::atomic<bool>& checked = checked_[field * n_terms() + term];
         if (!checked.load(std::memory_order_acquire)) {
@@ -40,10 +41,15 @@ Postings Bm25Index::postings(std::uint64_t term, std::size_t field) const {
     return f.postings(term);
 }
 
+std::uint64_t Bm25Index::count(std::uint64_t term, std::size_t field) const {
+    const Bm25Field& f = fields_[field];
+    return f.packed != nullptr ? f.packed->count(term) : postings(term, field).docs.size();
+}
+
 Postings Bm25Field::postings(std::uint64_t term) const {
     const std::uint64_t first = starts.data()[term];
     const std::uint64_t count = starts.data()[term + 1] - first;
-    return {docs.span().subspan(first, count), tfs.span().subspan(first, count), wide(term)};
+    return {docs.span().subspan(first, count), tfs.span().subspan(first, count), wide(term), nullptr};
 }
 
 std::span<const std::uint32_t> Bm25Field::wide(std::uint64_t term) const {
@@ -83,17 +89,24 @@ std::uint64_t Bm25Index::memory() const {
     std::uint64_t bytes = vocabulary_ ? vocabulary_->memory() : 0;
     for (const Bm25Field& f : fields_)
         bytes += f.lengths.size() * 4 + f.starts.size() * 8 + f.docs.size() * 5 + f.wide_tfs.size() * 4 +
-                 (f.positions == nullptr ? 0 : f.positions->n_bytes() + f.starts.size() * 8);
+                 (f.packed == nullptr ? 0 : f.packed->memory()) +
+                 (f.positions == nullptr ? 0 : f.positions->memory());
+    return bytes;
+}
+
+std::size_t Bm25Index::kept() const {
+    std::size_t bytes = 0;
+    for (const Bm25Field& f : fields_) bytes += f.packed == nullptr ? 0 : f.packed->kept();
     return bytes;
 }
 
 std::uint64_t Bm25Index::df(std::uint64_t term) const {
-    if (n_fields() == 1) return postings(term).docs.size();
+    if (n_fields() == 1) return count(term);
     std::vector<std::uint32_t> docs;
     for (std::size_t field = 0; field < n_fields(); ++field) {
-        const std::span<const std::uint32_t> list = postings(term, field).docs;
+        const Postings list = postings(term, field);
         const auto middle = static_cast<std::ptrdiff_t>(docs.size());
-        docs.insert(docs.end(), list.begin(), list.end());
+        docs.insert(docs.end(), list.docs.begin(), list.docs.end());
         std::inplace_merge(docs.begin(), docs.begin() + middle, docs.end());
     }
     return static_cast<std::uint64_t>(std::unique(docs.begin(), docs.end()) - docs.begin());
@@ -112,10 +125,10 @@ std::span<const std::uint32_t> Bm25Index::lengths(std::size_t field) const {
     return f.lengths.span();
 }
 
-void Bm25Index::write_head(ContainerWriter& writer, std::uint64_t n_docs, std::uint64_t n_terms,
+void Bm25Index::write_head(ContainerWriter& writer, std::uint64_t version, std::uint64_t n_docs,
+                           std::uint64_t n_terms,
                            std::span<const std::pair<std::uint64_t, std::uint64_t>> totals) {
-    const std::uint64_t version[] = {kVersion};
-    writer.section("version", std::span<const std::uint64_t>(version));
+    writer.section("version", std::span<const std::uint64_t>(&version, 1));
     std::vector<std::uint64_t> counts = {n_docs, n_terms, totals.size()};
     for (const auto& [tokens, postings] : totals) {
         counts.push_back(tokens);
@@ -125,26 +138,48 @@ void Bm25Index::write_head(ContainerWriter& writer, std::uint64_t n_docs, std::u
 }
 
 // Damaged blocks must not get new, matching checksums in the copy: everything is verified first.
-void Bm25Index::write(ContainerWriter& writer) const {
+void Bm25Index::write(ContainerWriter& writer, bool packed) const {
+    packed = packed || is_packed();
     std::vector<std::pair<std::uint64_t, std::uint64_t>> totals;
-    for (const Bm25Field& f : fields_) totals.emplace_back(f.n_tokens, f.docs.size());
-    write_head(writer, n_docs(), n_terms(), totals);
+    for (const Bm25Field& f : fields_) totals.emplace_back(f.n_tokens, f.n_postings());
+    write_head(writer, packed ? kPacked : kPlain, n_docs(), n_terms(), totals);
     for (std::size_t field = 0; field < n_fields(); ++field) {
-        const auto section = [&](const char* name, const auto& column) {
-            column.ensure_all();
-            writer.section(field_section(field, name), column.span());
-        };
         const Bm25Field& f = fields_[field];
-        section("lengths", f.lengths);
-        section("starts", f.starts);
-        section("docs", f.docs);
-        section("tfs", f.tfs);
-        section("wide_terms", f.wide_terms);
-        section("wide_starts", f.wide_starts);
-        section("wide_tfs", f.wide_tfs);
-        if (f.positions != nullptr) f.positions->write(writer, field);
+        f.lengths.ensure_all();
+        writer.section(field_section(field, "lengths"), f.lengths.span());
+        if (packed)
+            write_packed(writer, field);
+        else
+            write_plain(writer, field);
+        if (f.positions != nullptr) f.positions->write(writer, field, packed);
     }
     if (vocabulary_) vocabulary_->write(writer);
+}
+
+void Bm25Index::write_plain(ContainerWriter& writer, std::size_t field) const {
+    const Bm25Field& f = fields_[field];
+    const auto section = [&](const char* name, const auto& column) {
+        column.ensure_all();
+        writer.section(field_section(field, name), column.span());
+    };
+    section("starts", f.starts);
+    section("docs", f.docs);
+    section("tfs", f.tfs);
+    section("wide_terms", f.wide_terms);
+    section("wide_starts", f.wide_starts);
+    section("wide_tfs", f.wide_tfs);
+}
+
+void Bm25Index::write_packed(ContainerWriter& writer, std::size_t field) const {
+    const std::string name = field_section(field, "lists");
+    if (fields_[field].packed != nullptr) return fields_[field].packed->copy(writer, name);
+    PackedWriter lists(writer, name);
+    for (std::uint64_t term = 0; term < n_terms(); ++term) {
+        const Postings list = postings(term, field);
+        for (std::size_t i = 0; i < list.docs.size(); ++i) lists.add(list.docs[i], list.tf(i));
+        lists.end_term();
+    }
+    lists.end();
 }
 
 void Bm25Index::check_counts(const Container& container, const Column<std::uint64_t>& counts) const {
@@ -154,7 +189,9 @@ void Bm25Index::check_counts(const Container& container, const Column<std::uint6
     if (counts.data()[0] >= kMost || counts.data()[1] >= kMost) fail();
     for (std::size_t field = 0; field < n_fields(); ++field) {
         const Bm25Field& f = fields_[field];
-        if (f.lengths.size() != counts.data()[0] || f.starts.size() != counts.data()[1] + 1 ||
+        if (f.lengths.size() != counts.data()[0]) fail();
+        if (f.packed != nullptr) continue;
+        if (f.starts.size() != counts.data()[1] + 1 ||
             f.docs.size() != counts.data()[kCountsBefore + 2 * field + 1] || f.tfs.size() != f.docs.size() ||
             f.wide_starts.size() != f.wide_terms.size() + 1)
             fail();
@@ -179,21 +216,33 @@ std::shared_ptr<const Bm25Index> Bm25Index::open(const std::shared_ptr<const Con
     const auto version =
         container->has("version") ? container->column<std::uint64_t>("version") : Column<std::uint64_t>();
     version.ensure_all();
-    if (version.size() != 1 || version.data()[0] != kVersion)
+    if (version.size() != 1 || (version.data()[0] != kPlain && version.data()[0] != kPacked))
         throw CorruptIndex(container->path() + ": a BM25 segment of format version " +
                            std::to_string(version.size() == 1 ? version.data()[0] : 1) +
-                           ", but this gnomon reads " + std::to_string(kVersion) + "; build the index again");
+                           ", but this gnomon reads " + std::to_string(kPlain) + " and " +
+                           std::to_string(kPacked) + "; build the index again");
     auto index = std::make_shared<Bm25Index>();
     const Column<std::uint64_t> counts = container->column<std::uint64_t>("counts");
     counts.ensure_all();
+    const auto fail = [&] {
+        throw CorruptIndex(container->path() + ": the counts do not agree with the sections");
+    };
     if (counts.size() < kCountsBefore || counts.data()[2] == 0 || counts.data()[2] > kFieldsMost ||
         counts.size() != kCountsBefore + 2 * counts.data()[2])
-        throw CorruptIndex(container->path() + ": the counts do not agree with the sections");
+        fail();
     for (std::size_t field = 0; field < counts.data()[2]; ++field) {
         const auto name = [&](const char* what) { return field_section(field, what); };
         Bm25Field f;
         f.n_tokens = counts.data()[kCountsBefore + 2 * field];
         f.lengths = container->column<std::uint32_t>(name("lengths"));
+        if (version.data()[0] == kPacked) {
+            if (f.lengths.size() != counts.data()[0] || counts.data()[1] >= kMost) fail();
+            f.packed = std::make_shared<const PackedLists>(*container, name("lists"), counts.data()[0],
+                                                           counts.data()[1],
+                                                           counts.data()[kCountsBefore + 2 * field + 1]);
+            index->fields_.push_back(std::move(f));
+            continue;
+        }
         f.starts = container->column<std::uint64_t>(name("starts"));
         f.docs = container->column<std::uint32_t>(name("docs"));
         f.tfs = container->column<std::uint8_t>(name("tfs"));
@@ -203,13 +252,16 @@ std::shared_ptr<const Bm25Index> Bm25Index::open(const std::shared_ptr<const Con
         index->fields_.push_back(std::move(f));
     }
     index->check_counts(*container, counts);
-    if (container->has(field_section(0, "pos_starts")))
+    if (container->has(field_section(0, "pos_bytes")))
         for (std::size_t field = 0; field < index->n_fields(); ++field)
-            index->fields_[field].positions = Bm25Positions::open(*container, field, index->n_terms());
-    for (std::size_t field = 0; field < index->n_fields(); ++field) index->check_wide(field);
+            index->fields_[field].positions =
+                Bm25Positions::open(*container, field, index->n_terms(), index->is_packed());
+    for (std::size_t field = 0; field < index->n_fields(); ++field)
+        if (!index->is_packed()) index->check_wide(field);
     if (container->has("vocabulary.slots"))
         index->vocabulary_ = Vocabulary::open(*container, index->n_terms());
-    index->checked_ = std::make_unique<std::atomic<bool>[]>(index->n_terms() * index->n_fields());
+    const std::size_t n_lists = index->is_packed() ? 0 : index->n_terms() * index->n_fields();
+    index->checked_ = std::make_unique<std::atomic<bool>[]>(n_lists);
     return index;
 }
 
@@ -218,24 +270,35 @@ void Bm25Index::verify() const {
     if (vocabulary_) vocabulary_->verify();
 }
 
+// That each term starts where the one before ends.
+void Bm25Index::verify_arrays(std::size_t field) const {
+    const Bm25Field& f = fields_[field];
+    if (f.packed != nullptr) return f.packed->verify();
+    f.starts.ensure_all();
+    std::uint64_t expected = 0;
+    for (std::uint64_t term = 0; term < n_terms(); ++term) {
+        if (f.starts.data()[term] != expected)
+            throw CorruptIndex("postings: the terms leave a gap or overlap");
+        expected += count(term, field);
+    }
+}
+
 void Bm25Index::verify_field(std::size_t field) const {
     const std::span<const std::uint32_t> all = lengths(field);
     std::vector<std::uint64_t> left(all.begin(), all.end());
-    fields_[field].starts.ensure_all();
-    std::uint64_t expected = 0;
+    verify_arrays(field);
+    std::uint64_t found = 0;
     std::uint64_t wide = 0;
     for (std::uint64_t term = 0; term < n_terms(); ++term) {
-        if (fields_[field].starts.data()[term] != expected)
-            throw CorruptIndex("postings: the terms leave a gap or overlap");
         const Postings list = postings(term, field);
-        expected += list.docs.size();
+        found += list.docs.size();
         wide += list.wide.size();
         for (std::size_t i = 0; i < list.docs.size(); ++i) left[list.docs[i]] -= list.tf(i);
-        if (has_positions()) positions(term, field);
+        if (has_positions()) positions(term, list, field);
     }
     if (has_positions()) fields_[field].positions->verify_starts();
-    if (expected != n_postings(field)) throw CorruptIndex("postings: some belong to no term");
-    if (wide != fields_[field].wide_tfs.size())
+    if (found != n_postings(field)) throw CorruptIndex("postings: some belong to no term");
+    if (!is_packed() && wide != fields_[field].wide_tfs.size())
         throw CorruptIndex("postings: some wide frequencies belong to no term");
     for (std::size_t doc = 0; doc < left.size(); ++doc)
         if (left[doc] != 0)

@@ -49,7 +49,8 @@ class MergePlan {
         for (std::uint64_t s = starts_[term]; s < starts_[term + 1]; ++s) {
             const SegmentView& view = inputs_[sources_[s].input];
             const Postings list = view.segment->postings(sources_[s].term, field);
-            PositionsCursor cursor = view.segment->positions(sources_[s].term, field);
+            if (list.docs.empty()) continue;
+            PositionsCursor cursor = view.segment->positions(sources_[s].term, list, field);
             for (std::size_t i = 0; i < list.docs.size(); ++i)
                 if (view.live(list.docs[i])) fn(cursor.raw(i));
         }
@@ -152,11 +153,12 @@ std::uint64_t MergePlan::df(std::size_t term, std::size_t field) const {
     std::uint64_t df = 0;
     for (std::uint64_t s = starts_[term]; s < starts_[term + 1]; ++s) {
         const SegmentView& view = inputs_[sources_[s].input];
+        if (view.dead == nullptr) {
+            df += view.segment->count(sources_[s].term, field);
+            continue;
+        }
         const Postings list = view.segment->postings(sources_[s].term, field);
-        if (view.dead == nullptr)
-            df += list.docs.size();
-        else
-            for (const std::uint32_t doc : list.docs) df += view.live(doc) ? 1 : 0;
+        for (const std::uint32_t doc : list.docs) df += view.live(doc) ? 1 : 0;
     }
     return df;
 }
@@ -185,14 +187,15 @@ void each_range(std::size_t threads, std::size_t n_terms, const Fn& fn) {
     });
 }
 
-FieldCounts count(const MergePlan& plan, std::size_t field, std::size_t threads) {
+// Packed lists have no wide terms.
+FieldCounts count(const MergePlan& plan, std::size_t field, std::size_t threads, bool packed) {
     FieldCounts counts;
     counts.starts.assign(plan.n_terms() + 1, 0);
     std::vector<std::uint8_t> wide(plan.n_terms());
     each_range(threads, plan.n_terms(), [&](std::size_t first, std::size_t last) {
         for (std::size_t term = first; term < last; ++term) {
             counts.starts[term + 1] = plan.df(term, field);
-            wide[term] = plan.wide(term, field) ? 1 : 0;
+            wide[term] = !packed && plan.wide(term, field) ? 1 : 0;
         }
     });
     counts.wide_starts.push_back(0);
@@ -218,7 +221,7 @@ std::shared_ptr<const Bm25Positions> merged_positions(const MergePlan& plan, std
 }
 
 // The bytes leave term by term; 8 bytes a term stay in memory.
-void write_positions(const MergePlan& plan, std::size_t field, ContainerWriter& writer) {
+void write_positions(const MergePlan& plan, std::size_t field, ContainerWriter& writer, bool packed) {
     PositionsEncoder encoder;
     writer.begin(field_section(field, "pos_bytes"), Dtype::u8);
     for (std::size_t term = 0; term < plan.n_terms(); ++term) {
@@ -229,11 +232,15 @@ void write_positions(const MergePlan& plan, std::size_t field, ContainerWriter& 
         writer.append(bytes.data(), bytes.size());
     }
     writer.end();
-    writer.section(field_section(field, "pos_starts"), std::span<const std::uint64_t>(encoder.take_starts()));
+    const std::vector<std::uint64_t> starts = encoder.take_starts();
+    if (packed)
+        PackedDirectory::write(writer, field_section(field, "pos"), starts);
+    else
+        writer.section(field_section(field, "pos_starts"), std::span<const std::uint64_t>(starts));
 }
 
 Bm25Field merged_field(const MergePlan& plan, std::size_t field, std::size_t threads) {
-    FieldCounts counts = count(plan, field, threads);
+    FieldCounts counts = count(plan, field, threads, false);
     std::vector<std::uint32_t> docs(counts.starts.back());
     std::vector<std::uint8_t> tfs(counts.starts.back());
     each_range(threads, plan.n_terms(), [&](std::size_t first, std::size_t last) {
@@ -309,7 +316,19 @@ void write_field(const MergePlan& plan, std::size_t field, const FieldCounts& co
     for (const std::uint32_t term : counts.wide_terms)
         plan.each(term, field, [&](std::uint32_t, std::uint32_t tf) { wide.push(tf); });
     wide.end();
-    if (plan.has_positions()) write_positions(plan, field, writer);
+    if (plan.has_positions()) write_positions(plan, field, writer, false);
+}
+
+void write_packed_field(const MergePlan& plan, std::size_t field, const std::vector<std::uint32_t>& lengths,
+                        ContainerWriter& writer) {
+    writer.section(field_section(field, "lengths"), std::span(lengths));
+    PackedWriter lists(writer, field_section(field, "lists"));
+    for (std::size_t term = 0; term < plan.n_terms(); ++term) {
+        plan.each(term, field, [&](std::uint32_t doc, std::uint32_t tf) { lists.add(doc, tf); });
+        lists.end_term();
+    }
+    lists.end();
+    if (plan.has_positions()) write_positions(plan, field, writer, true);
 }
 
 }  // namespace
@@ -322,21 +341,25 @@ std::shared_ptr<const Bm25Index> merge_segments(std::span<const SegmentView> inp
     return Bm25Index::of(std::move(fields), plan.take_vocabulary());
 }
 
-void merge_segments_to(std::span<const SegmentView> inputs, ContainerWriter& writer) {
+void merge_segments_to(std::span<const SegmentView> inputs, ContainerWriter& writer, bool packed) {
     MergePlan plan(inputs);
     std::vector<std::vector<std::uint32_t>> lengths;
     std::vector<FieldCounts> counts;
     std::vector<std::pair<std::uint64_t, std::uint64_t>> totals;
     for (std::size_t field = 0; field < plan.n_fields(); ++field) {
-        counts.push_back(count(plan, field, 1));
+        counts.push_back(count(plan, field, 1, packed));
         lengths.push_back(plan.lengths(field));
         std::uint64_t tokens = 0;
         for (const std::uint32_t dl : lengths.back()) tokens += dl;
         totals.emplace_back(tokens, counts.back().starts.back());
     }
-    Bm25Index::write_head(writer, plan.n_docs(), plan.n_terms(), totals);
+    Bm25Index::write_head(writer, packed ? Bm25Index::kPacked : Bm25Index::kPlain, plan.n_docs(),
+                          plan.n_terms(), totals);
     for (std::size_t field = 0; field < plan.n_fields(); ++field)
-        write_field(plan, field, counts[field], lengths[field], writer);
+        if (packed)
+            write_packed_field(plan, field, lengths[field], writer);
+        else
+            write_field(plan, field, counts[field], lengths[field], writer);
     if (const auto vocabulary = plan.take_vocabulary()) vocabulary->write(writer);
 }
 

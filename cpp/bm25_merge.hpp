@@ -17,7 +17,8 @@ namespace gnomon {
 std::shared_ptr<const Bm25Index> merge_segments(std::span<const SegmentView> inputs, std::size_t threads);
 
 // Into the sections of a container file, one pass after the other over the inputs. What it holds in memory
-// is the vocabulary, 8 bytes a term and 4 bytes a document, whatever the number of postings.
-void merge_segments_to(std::span<const SegmentView> inputs, ContainerWriter& writer);
+// is the vocabulary, 8 bytes a term and 4 bytes a document, whatever the number of postings. packed: in the
+// format of bm25_packed.hpp.
+void merge_segments_to(std::span<const SegmentView> inputs, ContainerWriter& writer, bool packed = false);
 
 }  // namespace gnomon

@@ -50,7 +50,8 @@ PositionsCursor::PositionsCursor(const Postings& list, std::span<const std::uint
       skips_(data.data()),
       bytes_(data.data() + skip_bytes(list.docs.size())),
       end_(data.data() + data.size()),
-      at_(bytes_) {}
+      at_(bytes_),
+      owner_(list.owner) {}
 
 void PositionsCursor::seek(std::size_t i) {
     constexpr std::size_t kSkip = Bm25Positions::kSkip;
@@ -81,9 +82,14 @@ std::span<const std::uint8_t> PositionsCursor::raw(std::size_t i) {
     return {first, at_};
 }
 
-Bm25Positions::Bm25Positions(Column<std::uint64_t> starts, Column<std::uint8_t> bytes, bool trusted)
-    : starts_(std::move(starts)), bytes_(std::move(bytes)) {
-    if (!trusted) checked_ = std::make_unique<std::atomic<bool>[]>(n_terms());
+Bm25Positions::Bm25Positions(Column<std::uint64_t> starts, Column<std::uint8_t> bytes)
+    : starts_(std::move(starts)), bytes_(std::move(bytes)) {}
+
+// Inside of the section only when that was checked.
+PackedDirectory::Range Bm25Positions::range(std::uint64_t term) const {
+    if (packed_) return directory_.of(term, bytes_.size());
+    const std::uint64_t first = starts_.data()[term];
+    return {first, starts_.data()[term + 1] - first};
 }
 
 PositionsCursor Bm25Positions::term(std::uint64_t term, const Postings& list,
@@ -92,8 +98,8 @@ PositionsCursor Bm25Positions::term(std::uint64_t term, const Postings& list,
         check(term, list, lengths);
         checked_[term].store(true, std::memory_order_release);
     }
-    const std::uint64_t first = starts_.data()[term];
-    return {list, bytes_.span().subspan(first, starts_.data()[term + 1] - first)};
+    const PackedDirectory::Range data = range(term);
+    return {list, bytes_.span().subspan(data.first, data.size)};
 }
 
 void Bm25Positions::check(std::uint64_t term, const Postings& list,
@@ -103,10 +109,14 @@ void Bm25Positions::check(std::uint64_t term, const Postings& list,
             throw CorruptIndex("positions of term " + std::to_string(term) + ": " + what +
                                "; build the index again or restore the file");
     };
-    starts_.ensure(term, 2);
-    const std::uint64_t first = starts_.data()[term];
-    const std::uint64_t last = starts_.data()[term + 1];
-    require_that(first <= last && last <= bytes_.size(), "they lie outside their section");
+    if (!packed_) {
+        starts_.ensure(term, 2);
+        require_that(
+            starts_.data()[term] <= starts_.data()[term + 1] && starts_.data()[term + 1] <= bytes_.size(),
+            "they lie outside their section");
+    }
+    const auto [first, size] = range(term);
+    const std::uint64_t last = first + size;
     bytes_.ensure(first, last - first);
     const std::uint64_t skips = skip_bytes(list.docs.size());
     require_that(last - first >= skips, "the skips lie outside their section");
@@ -135,26 +145,39 @@ void Bm25Positions::check(std::uint64_t term, const Postings& list,
     require_that(at == end, "some belong to no posting");
 }
 
-void Bm25Positions::write(ContainerWriter& writer, std::size_t field) const {
+void Bm25Positions::write(ContainerWriter& writer, std::size_t field, bool packed) const {
     starts_.ensure_all();
     bytes_.ensure_all();
-    writer.section(field_section(field, "pos_starts"), starts_.span());
+    if (packed_)
+        directory_.copy(writer, field_section(field, "pos"));
+    else if (packed)
+        PackedDirectory::write(writer, field_section(field, "pos"), starts_.span());
+    else
+        writer.section(field_section(field, "pos_starts"), starts_.span());
     writer.section(field_section(field, "pos_bytes"), bytes_.span());
 }
 
 std::shared_ptr<const Bm25Positions> Bm25Positions::open(const Container& container, std::size_t field,
-                                                         std::uint64_t n_terms) {
-    auto starts = container.column<std::uint64_t>(field_section(field, "pos_starts"));
-    if (starts.size() != n_terms + 1)
-        throw CorruptIndex(container.path() + ": the positions are not those of the vocabulary");
-    return std::make_shared<Bm25Positions>(
-        std::move(starts), container.column<std::uint8_t>(field_section(field, "pos_bytes")), false);
+                                                         std::uint64_t n_terms, bool packed) {
+    const std::shared_ptr<Bm25Positions> positions(new Bm25Positions);
+    positions->packed_ = packed;
+    if (packed) {
+        positions->directory_ = PackedDirectory(container, field_section(field, "pos"), n_terms);
+    } else {
+        positions->starts_ = container.column<std::uint64_t>(field_section(field, "pos_starts"));
+        if (positions->starts_.size() != n_terms + 1)
+            throw CorruptIndex(container.path() + ": the positions are not those of the vocabulary");
+    }
+    positions->bytes_ = container.column<std::uint8_t>(field_section(field, "pos_bytes"));
+    positions->checked_ = std::make_unique<std::atomic<bool>[]>(n_terms);
+    return positions;
 }
 
 void Bm25Positions::verify_starts() const {
+    if (packed_) return directory_.verify(bytes_.size());
     starts_.ensure_all();
     bool good = starts_.data()[0] == 0 && starts_.span().back() == bytes_.size();
-    for (std::uint64_t term = 0; good && term < n_terms(); ++term)
+    for (std::uint64_t term = 0; good && term + 1 < starts_.size(); ++term)
         good = starts_.data()[term] <= starts_.data()[term + 1];
     if (!good) throw CorruptIndex("positions: the terms leave a gap or overlap; build the index again");
 }
@@ -200,7 +223,7 @@ std::vector<std::uint64_t> PositionsEncoder::take_starts() { return std::exchang
 
 std::shared_ptr<const Bm25Positions> PositionsEncoder::finish() {
     return std::make_shared<Bm25Positions>(Column<std::uint64_t>::of(take_starts()),
-                                           Column<std::uint8_t>::of(drain()), true);
+                                           Column<std::uint8_t>::of(drain()));
 }
 
 // A counting sort by term keeps the order of documents and of positions within each term.

@@ -5,8 +5,9 @@
 // before. They depend on nothing but the posting, so that a merge copies their bytes. A term's data are its
 // skips, a u32 for each kSkip postings after the first kSkip: where the bytes of that posting start, counted
 // from the end of the skips; then the bytes of its postings. Sections: "F.pos_starts" u64 by term, one more
-// than terms; "F.pos_bytes" u8. As with postings, a mapped term is checked when it is first used: afterwards
-// every posting is known to hold as many positions as its frequency says, ascending, below the length.
+// than terms, in a packed segment the directory "F.pos_blocks", "F.pos_sizes"; "F.pos_bytes" u8. As with
+// postings, a mapped term is checked when it is first used: afterwards every posting is known to hold as many
+// positions as its frequency says, ascending, below the length.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "chunked.hpp"
+#include "packed_directory.hpp"
 #include "storage.hpp"
 
 namespace gnomon {
@@ -42,30 +44,35 @@ class PositionsCursor {
     const std::uint8_t* end_;
     std::size_t next_ = 0;  // the posting whose bytes start at at_
     const std::uint8_t* at_;
+    std::shared_ptr<const void> owner_;  // of the frequencies
 };
 
 class Bm25Positions {
   public:
     static constexpr std::size_t kSkip = 16;
 
-    Bm25Positions(Column<std::uint64_t> starts, Column<std::uint8_t> bytes, bool trusted);
+    // Arrays that the caller made and vouches for.
+    Bm25Positions(Column<std::uint64_t> starts, Column<std::uint8_t> bytes);
 
     // lengths: of the field, by document. Throws CorruptIndex when the term's part of a file is damaged.
     PositionsCursor term(std::uint64_t term, const Postings& list,
                          const Column<std::uint32_t>& lengths) const;
 
-    std::uint64_t n_terms() const { return starts_.size() - 1; }
-    std::uint64_t n_bytes() const { return bytes_.size(); }
-    void write(ContainerWriter& writer, std::size_t field) const;
+    std::uint64_t memory() const { return bytes_.size() + starts_.size() * 8 + directory_.memory(); }
+    void write(ContainerWriter& writer, std::size_t field, bool packed) const;
     static std::shared_ptr<const Bm25Positions> open(const Container& container, std::size_t field,
-                                                     std::uint64_t n_terms);
+                                                     std::uint64_t n_terms, bool packed);
     // That the terms follow one another without a gap. Terms are checked by term().
     void verify_starts() const;
 
   private:
+    Bm25Positions() = default;
     void check(std::uint64_t term, const Postings& list, const Column<std::uint32_t>& lengths) const;
+    PackedDirectory::Range range(std::uint64_t term) const;
 
-    Column<std::uint64_t> starts_;
+    Column<std::uint64_t> starts_;  // empty where there is a directory
+    PackedDirectory directory_;
+    bool packed_ = false;
     Column<std::uint8_t> bytes_;
     std::unique_ptr<std::atomic<bool>[]> checked_;  // by term; null when the arrays can be trusted
 };

@@ -98,8 +98,7 @@ std::shared_ptr<const Bm25Term> Bm25Scorer::find(std::string_view token) const {
     }
     auto term = make(snapshot_->find(token));
     if (term == nullptr) return nullptr;  // not remembered: there is no end of unknown words
-    const std::unique_lock<std::shared_mutex> guard(terms_lock_);
-    return tokens_.emplace(std::string(token), std::move(term)).first->second;
+    return remember(tokens_, std::string(token), std::move(term));
 }
 
 std::shared_ptr<const Bm25Term> Bm25Scorer::find(std::uint32_t id) const {
@@ -109,8 +108,29 @@ std::shared_ptr<const Bm25Term> Bm25Scorer::find(std::uint32_t id) const {
     }
     auto term = make(snapshot_->find(id));
     if (term == nullptr) return nullptr;
+    return remember(ids_, id, std::move(term));
+}
+
+template <class Map, class Key>
+std::shared_ptr<const Bm25Term> Bm25Scorer::remember(Map& map, Key key,
+                                                     std::shared_ptr<const Bm25Term> term) const {
     const std::unique_lock<std::shared_mutex> guard(terms_lock_);
-    return ids_.emplace(id, std::move(term)).first->second;
+    if (const auto known = map.find(key); known != map.end()) return known->second;
+    if (term->decoded_bytes != 0 && decoded_bytes_ + term->decoded_bytes > screen_cap_ / 4) forget_terms();
+    decoded_bytes_ += term->decoded_bytes;
+    return map.emplace(std::move(key), std::move(term)).first->second;
+}
+
+// Under terms_lock_. Searches under way hold what they use.
+void Bm25Scorer::forget_terms() const {
+    tokens_.clear();
+    ids_.clear();
+    decoded_bytes_ = 0;
+    const std::unique_lock<std::shared_mutex> guard(screens_lock_);
+    if (screens_.empty()) return;
+    screens_.clear();
+    used_bytes_.store(0, std::memory_order_relaxed);
+    dropped_.fetch_add(1, std::memory_order_relaxed);
 }
 
 std::shared_ptr<const Bm25Term> Bm25Scorer::make(TermRef ref) const {
@@ -123,6 +143,7 @@ std::shared_ptr<const Bm25Term> Bm25Scorer::make(TermRef ref) const {
             Postings& list = term->postings[segment * n_fields + field];
             list = snapshot_->segments()[segment].segment->postings(*ref.by_segment[segment], field);
             term->n_postings += list.docs.size();
+            term->decoded_bytes += list.decoded_bytes();
         }
     }
     if (term->n_postings == 0) return nullptr;
@@ -199,6 +220,8 @@ std::shared_ptr<const TermScreens> Bm25Scorer::screens(const Bm25Term& term) con
     }
     if (term.n_postings * 4 > screen_cap_) return nullptr;
     auto made = std::make_shared<TermScreens>();
+    made->term = term.shared_from_this();
+    made->bytes = term.decoded_bytes;
     made->lists.resize(snapshot_->segments().size());
     for (std::size_t segment = 0; segment < made->lists.size(); ++segment) {
         if (!term.ref.by_segment[segment]) continue;

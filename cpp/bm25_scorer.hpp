@@ -36,10 +36,11 @@ bm25::Formula formula_named(std::string_view name);
 std::vector<std::string> formula_names();
 
 // A term that a live document holds.
-struct Bm25Term {
+struct Bm25Term : std::enable_shared_from_this<Bm25Term> {
     TermRef ref;
     std::vector<Postings> postings;  // by segment, then field; empty where there are none
     std::uint64_t n_postings = 0;    // over all of them, deleted documents included
+    std::size_t decoded_bytes = 0;   // of postings that a packed segment decoded
     std::uint64_t df = 0;            // live documents
     double idf = 0.0;
 };
@@ -48,6 +49,9 @@ using SegmentScreens = std::vector<std::shared_ptr<const TermScreen>>;  // null:
 
 // A term's screen lists over all segments, and when they were last wanted.
 struct TermScreens {
+    // The lists point into its postings. And while it lives, no other term has its address, by which the
+    // screens of a term are found.
+    std::shared_ptr<const Bm25Term> term;
     SegmentScreens lists;
     std::array<float, 3> best{};  // best_impacts() of the lists
     std::size_t bytes = 0;
@@ -59,7 +63,9 @@ class Bm25Scorer {
     static constexpr std::size_t kScreenBytes = std::size_t{1} << 30;
 
     // Throws InvalidInput for parameters out of range. Screen lists of more than screen_bytes in all are
-    // dropped, those of the longest unused terms first; a single term beyond it is never screened.
+    // dropped, those of the longest unused terms first; a single term beyond it is never screened. Terms that
+    // were decoded from packed segments are kept up to a quarter of it (the newest in any case), then all
+    // forgotten.
     Bm25Scorer(std::shared_ptr<const Bm25Snapshot> snapshot, Bm25Model model,
                std::size_t screen_bytes = kScreenBytes);
 
@@ -104,6 +110,9 @@ class Bm25Scorer {
     };
 
     std::shared_ptr<const Bm25Term> make(TermRef ref) const;
+    template <class Map, class Key>
+    std::shared_ptr<const Bm25Term> remember(Map& map, Key key, std::shared_ptr<const Bm25Term> term) const;
+    void forget_terms() const;
     double mean_floor() const;
     std::shared_ptr<const TermScreen> make_screen(const Bm25Term& term, std::size_t segment) const;
     void make_room(std::size_t bytes) const;
@@ -116,6 +125,7 @@ class Bm25Scorer {
     mutable std::shared_mutex terms_lock_;
     mutable std::unordered_map<std::string, std::shared_ptr<const Bm25Term>, Hash, std::equal_to<>> tokens_;
     mutable std::unordered_map<std::uint32_t, std::shared_ptr<const Bm25Term>> ids_;
+    mutable std::size_t decoded_bytes_ = 0;  // of the terms
     mutable std::shared_mutex screens_lock_;
     mutable std::unordered_map<const Bm25Term*, std::shared_ptr<const TermScreens>> screens_;
     mutable std::atomic<std::uint64_t> made_{0};

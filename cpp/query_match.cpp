@@ -100,7 +100,8 @@ class Matcher {
             const std::vector<std::uint32_t> terms = query_terms(child, index_);
             const std::vector<std::size_t> in = fields(child);
             if (terms.size() == 1 && in.size() == 1) {
-                const auto docs = index_.postings(terms[0], in[0]).docs;
+                const Postings list = index_.postings(terms[0], in[0]);
+                const auto docs = list.docs;
                 if (found.count() < docs.size() / 32) {
                     auto at = docs.begin();
                     found.each([&](std::uint32_t doc) {
@@ -122,7 +123,7 @@ class Matcher {
         std::uint64_t least = UINT64_MAX;
         if (node.kind == Kind::term) {
             for (const std::uint32_t term : query_terms(node, index_))
-                for (const std::size_t field : fields(node)) sum += index_.postings(term, field).docs.size();
+                for (const std::size_t field : fields(node)) sum += index_.count(term, field);
             return sum;
         }
         for (const QueryNode& child : node.children) {
@@ -219,10 +220,11 @@ std::vector<std::uint32_t> token_positions(const QueryNode& node, const Bm25Inde
     std::vector<std::uint32_t> all;
     std::vector<std::uint32_t> one;
     for (const std::uint32_t term : query_terms(node, segment)) {
-        const auto docs = segment.postings(term, field).docs;
+        const Postings list = segment.postings(term, field);
+        const auto docs = list.docs;
         const auto at = std::lower_bound(docs.begin(), docs.end(), doc);
         if (at == docs.end() || *at != doc) continue;
-        segment.positions(term, field).read(static_cast<std::size_t>(at - docs.begin()), one);
+        segment.positions(term, list, field).read(static_cast<std::size_t>(at - docs.begin()), one);
         all.insert(all.end(), one.begin(), one.end());
     }
     std::sort(all.begin(), all.end());

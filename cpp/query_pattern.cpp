@@ -28,7 +28,7 @@ PatternStep::PatternStep(const std::vector<std::uint32_t>& terms, const Bm25Inde
         const Postings list = segment.postings(term, field);
         if (list.docs.empty()) continue;
         n_postings_ += list.docs.size();
-        alternatives_.push_back({list, segment.positions(term, field)});
+        alternatives_.push_back({list, segment.positions(term, list, field)});
     }
 }
 

@@ -12,7 +12,7 @@ import os
 import random
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import gnomon
 import numpy as np
@@ -33,12 +33,17 @@ EDGES = (0, 1, 2, 7, 63, 64, 255, 256, 2**31, 2**32 - 1, 2**32, 2**63, 2**64 - 1
 
 
 @pytest.fixture(scope="module")
-def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def originals(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """The same index with plain and with packed postings."""
+    folder = tmp_path_factory.mktemp("fuzz")
+    return [original(folder / "plain", "plain"), original(folder / "packed", "packed")]
+
+
+def original(path: Path, postings: Literal["plain", "packed"]) -> Path:
     """Everything that an index may have, and a term of more than 255 occurrences.
 
     Two segments with deletions, texts, two fields with positions, columns of each kind.
     """
-    path = tmp_path_factory.mktemp("fuzz") / "index"
     n = 26  # so that two deletions are too few to rewrite the segment
     columns = {
         "year": list(range(n)),
@@ -56,6 +61,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
         store_text=True,
         positions=True,
         columns=columns,
+        postings=postings,
     )
     index.save(path)
     with gnomon.BM25Index.open(path, mode="w") as writer:
@@ -84,10 +90,10 @@ def use(path: Path) -> None:
 
 @given(data=st.data())
 def test_forged_sections(
-    original: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+    originals: list[Path], tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
     path = tmp_path_factory.mktemp("forged") / "index"
-    shutil.copytree(original, path)
+    shutil.copytree(data.draw(st.sampled_from(originals)), path)
     roles = sorted(manifest_of(path).parts["bm25"].files)
     role = data.draw(st.sampled_from(roles))
 
@@ -122,11 +128,11 @@ def test_forged_sections(
 
 @given(st.data())
 def test_files_of_other_segments(
-    original: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+    originals: list[Path], tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
     """Whole and well-formed files in each other's places."""
     path = tmp_path_factory.mktemp("swapped") / "index"
-    shutil.copytree(original, path)
+    shutil.copytree(data.draw(st.sampled_from(originals)), path)
     parts = dict(manifest_of(path).parts)
     files = dict(parts["bm25"].files)
     one, two = data.draw(st.permutations(sorted(files)))[:2]
@@ -143,9 +149,9 @@ def test_files_of_other_segments(
         shutil.rmtree(path)
 
 
-def test_damaged_bytes_without_new_checksums(original: Path, tmp_path: Path) -> None:
+def test_damaged_bytes_without_new_checksums(originals: list[Path], tmp_path: Path) -> None:
     rng = random.Random(1)
-    shutil.copytree(original, tmp_path / "index")
+    shutil.copytree(originals[0], tmp_path / "index")
     files = sorted((tmp_path / "index").glob("*.gno"))
     for _ in range(150):
         file = rng.choice(files)
@@ -160,10 +166,10 @@ def test_damaged_bytes_without_new_checksums(original: Path, tmp_path: Path) -> 
     _verify(tmp_path / "index")
 
 
-def test_one_damaged_byte_is_found(original: Path, tmp_path: Path) -> None:
+def test_one_damaged_byte_is_found(originals: list[Path], tmp_path: Path) -> None:
     """By verify() always; by what is read before that as CorruptIndex, if at all."""
     rng = random.Random(2)
-    shutil.copytree(original, tmp_path / "index")
+    shutil.copytree(originals[1], tmp_path / "index")
     for file in sorted((tmp_path / "index").iterdir()):
         whole = file.read_bytes()
         every = range(len(whole))
@@ -185,8 +191,8 @@ def _verify(path: Path) -> None:
     use(path)
 
 
-def test_a_segment_that_is_no_container(original: Path, tmp_path: Path) -> None:
-    shutil.copytree(original, tmp_path / "index")
+def test_a_segment_that_is_no_container(originals: list[Path], tmp_path: Path) -> None:
+    shutil.copytree(originals[0], tmp_path / "index")
     file = next((tmp_path / "index").glob("bm25-dead-*.gno"))
     file.write_bytes(b"GNOMON")
     with pytest.raises(gnomon.CorruptIndex):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import gnomon
 import numpy as np
@@ -45,6 +45,7 @@ class Edits(RuleBasedStateMachine):
 
     kind = "str"
     fields = False
+    postings: Literal["plain", "packed"] = "plain"  # how the disk has them
 
     @initialize(documents=batches)
     def build(self, documents: list[Tokens]) -> None:
@@ -67,6 +68,7 @@ class Edits(RuleBasedStateMachine):
             k1=K1,
             b=B,
             fields=WEIGHTS if self.fields else None,
+            postings=self.postings,
         )
 
     def fresh(self, documents: list[Tokens]) -> list[tuple[Any, Any]]:
@@ -240,10 +242,12 @@ class DiskEdits(Edits):
 
 class NumberedDiskEdits(DiskEdits):
     kind = "position"
+    postings = "packed"
 
 
 class FieldDiskEdits(DiskEdits):
     fields = True
+    postings = "packed"
 
 
 MACHINES = [Edits, NumberedEdits, IntegerEdits, FieldEdits]

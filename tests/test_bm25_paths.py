@@ -7,10 +7,12 @@ import os
 import struct
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import gnomon
@@ -45,13 +47,22 @@ def words_of(mask: np.ndarray[Any, np.dtype[np.bool_]]) -> Any:
     return np.packbits(bits, bitorder="little").view(np.uint64)
 
 
-def segment_of(documents: Sequence[Sequence[str]]) -> _core.Bm25Index:
+def segment_of(documents: Sequence[Sequence[str]], packed: bool = False) -> _core.Bm25Index:
     builder = _core.Bm25Builder(with_vocabulary=True)
     builder.add_tokens([list(document) for document in documents])
-    return builder.finish()
+    segment = builder.finish()
+    if not packed:
+        return segment
+    with tempfile.TemporaryDirectory() as folder:
+        writer = _core.ContainerWriter(Path(folder) / "packed")
+        segment.write(writer, packed=True)
+        writer.finish()
+        return _core.Bm25Index.open(_core.Container(Path(folder) / "packed"))
 
 
-def case_of(seed: int, n_segments: int, deleted: float, longest: int, most: int) -> Case:
+def case_of(
+    seed: int, n_segments: int, deleted: float, longest: int, most: int, packed: bool = False
+) -> Case:
     """Skewed word counts: frequent words get block maxima and rows, rare ones neither."""
     rng = np.random.default_rng(seed)
     share = 1 / np.arange(1, len(WORDS) + 1) ** 1.3
@@ -65,7 +76,7 @@ def case_of(seed: int, n_segments: int, deleted: float, longest: int, most: int)
         for place in rng.integers(0, n, size=n // 4):  # copies: exact ties
             documents[place] = list(documents[rng.integers(0, n)])
         dead = rng.random(n) < deleted
-        segments.append((segment_of(documents), words_of(dead) if deleted else None))
+        segments.append((segment_of(documents, packed), words_of(dead) if deleted else None))
         for doc in np.flatnonzero(~dead).tolist():
             live.append(documents[doc])
             slots.append(base + doc)
@@ -82,6 +93,7 @@ def cases() -> st.SearchStrategy[Case]:
         st.sampled_from((0.0, 0.0, 0.3, 0.95)),
         st.sampled_from((1, 3, 12, 40)),
         st.sampled_from((2, 70, 400)),
+        st.sampled_from((False, False, True)),
     )
 
 

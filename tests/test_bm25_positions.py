@@ -34,9 +34,9 @@ def check(index: _core.Bm25Index, documents: Documents, n_fields: int) -> None:
                 assert found == right
 
 
-def saved(index: _core.Bm25Index, folder: Path) -> _core.Bm25Index:
+def saved(index: _core.Bm25Index, folder: Path, packed: bool = False) -> _core.Bm25Index:
     writer = _core.ContainerWriter(folder / "segment")
-    index.write(writer)
+    index.write(writer, packed)
     writer.finish()
     return _core.Bm25Index.open(_core.Container(folder / "segment"))
 
@@ -49,14 +49,15 @@ def cases(draw: st.DrawFn) -> tuple[Documents, int]:
     return documents, n_fields
 
 
-@given(cases())
-def test_positions_are_those_of_the_tokens(case: tuple[Documents, int]) -> None:
+@given(cases(), st.booleans())
+def test_positions_are_those_of_the_tokens(case: tuple[Documents, int], packed: bool) -> None:
     documents, n_fields = case
     index = build(documents, n_fields)
     check(index, documents, n_fields)
     with tempfile.TemporaryDirectory() as folder:
-        opened = saved(index, Path(folder))
+        opened = saved(index, Path(folder), packed)
         assert opened.has_positions
+        assert opened.is_packed == packed
         check(opened, documents, n_fields)
         opened.verify()
 

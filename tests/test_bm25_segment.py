@@ -28,9 +28,9 @@ def build(documents: Documents, n_fields: int) -> _core.Bm25Index:
     return builder.finish()
 
 
-def write(segment: _core.Bm25Index, path: Path) -> None:
+def write(segment: _core.Bm25Index, path: Path, packed: bool = False) -> None:
     writer = _core.ContainerWriter(path)
-    segment.write(writer)
+    segment.write(writer, packed)
     writer.finish()
 
 
@@ -52,16 +52,18 @@ def check(segment: _core.Bm25Index, documents: Documents, n_fields: int) -> None
     segment.verify()
 
 
-@given(st.data(), st.integers(1, 3))
+@given(st.data(), st.integers(1, 3), st.booleans())
 def test_a_segment_holds_what_was_added(
-    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, n_fields: int
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, n_fields: int, packed: bool
 ) -> None:
     documents = data.draw(documents_of(n_fields))
     segment = build(documents, n_fields)
     check(segment, documents, n_fields)
     path = tmp_path_factory.mktemp("segment") / "postings.gno"
-    write(segment, path)
-    check(_core.Bm25Index.open(_core.Container(path)), documents, n_fields)
+    write(segment, path, packed)
+    opened = _core.Bm25Index.open(_core.Container(path))
+    assert opened.is_packed == packed
+    check(opened, documents, n_fields)
 
 
 def sections_of(path: Path) -> dict[str, Any]:
@@ -83,7 +85,7 @@ def sections_of(path: Path) -> dict[str, Any]:
         ("counts", 2, 3, "counts do not agree"),
         ("counts", 2, 0, "counts do not agree"),
         ("counts", 1, 2**63, "counts do not agree"),
-        ("version", 0, 1, "format version 1, but this gnomon reads 2"),
+        ("version", 0, 1, "format version 1, but this gnomon reads 2 and 3"),
     ],
 )
 def test_forged_segments_are_corrupt(
@@ -112,7 +114,7 @@ def test_a_segment_without_a_version_is_an_old_one(tmp_path: Path) -> None:
     writer = _core.ContainerWriter(tmp_path / "old")
     writer.section("counts", np.array([0, 0, 0, 0], dtype=np.uint64))
     writer.finish()
-    with pytest.raises(gnomon.CorruptIndex, match=r"version 1, but this gnomon reads 2; build"):
+    with pytest.raises(gnomon.CorruptIndex, match=r"version 1, but this gnomon reads 2 and 3"):
         _core.Bm25Index.open(_core.Container(tmp_path / "old"))
 
 

@@ -53,7 +53,8 @@ def put(place: int, value: float) -> Any:
         ("kinds", lambda values: values.astype(np.int64)),
         ("kinds", lambda values: None),
         ("names.bytes", put(0, 255)),
-        ("names.starts", put(1, 99)),
+        ("names.sizes", put(1, 99)),
+        ("names.sizes", lambda values: values.astype(np.uint64)),
         ("c0.present", put(0, 0b111)),
         ("c0.present", put(0, 0b1101)),
         ("c0.present", lambda values: None),
@@ -62,11 +63,12 @@ def put(place: int, value: float) -> Any:
         ("c0.codes", lambda values: values[:2]),
         ("c0.codes", lambda values: values.astype(np.float64)),
         ("c0.terms.bytes", put(0, ord("c"))),
-        ("c0.terms.starts", lambda values: values[:0]),
-        ("c1.starts", put(0, 1)),
-        ("c1.starts", put(1, 9)),
-        ("c1.starts", put(3, 3)),
-        ("c1.starts", lambda values: values[:3]),
+        ("c0.terms.sizes", lambda values: values[:0]),
+        ("c1.counts", put(0, 2)),
+        ("c1.counts", put(1, 9)),
+        ("c1.counts", put(2, 0)),
+        ("c1.counts", lambda values: values[:2]),
+        ("c1.counts", lambda values: values.astype(np.int64)),
         ("c1.codes", put(0, 1)),
         ("c1.codes", put(3, 3)),
         ("c1.terms.bytes", put(1, ord("a"))),
@@ -100,3 +102,39 @@ def test_two_columns_of_one_name(tmp_path: Path) -> None:
     writer.finish()
     with pytest.raises(gnomon.CorruptIndex, match="twice"):
         ColumnBlock.read(_core.Container(tmp_path / "twice"), 1)
+
+
+def test_columns_of_one_dictionary_share_it(tmp_path: Path) -> None:
+    words = [f"word {i}" for i in range(70)]
+    many = [[word, words[0]] for word in words]
+    block = ColumnBlock.of({"n": range(70), "one": words, "two": words[::-1], "more": many}, 70)
+    writer = _core.ContainerWriter(tmp_path / "shared")
+    block.write(writer)
+    writer.finish()
+    container = _core.Container(tmp_path / "shared")
+    assert [f"c{i}.terms.bytes" in container for i in range(4)] == [False, True, False, False]
+    read = ColumnBlock.read(container, 70)
+    assert [read.row(i) for i in range(70)] == [block.row(i) for i in range(70)]
+    for value in (2, 3, 200, 0):  # itself, a later one, none, a column of numbers
+        writer = _core.ContainerWriter(tmp_path / f"forged {value}")
+        for section, _, _ in container.sections():
+            same = section == "c2.same"
+            writer.section(
+                section, np.array([value], np.uint8) if same else container.array(section)
+            )
+        writer.finish()
+        with pytest.raises(gnomon.CorruptIndex):
+            ColumnBlock.read(_core.Container(tmp_path / f"forged {value}"), 70)
+
+
+def test_a_file_of_before_has_places_for_counts(tmp_path: Path) -> None:
+    new = forged(tmp_path, "kinds", lambda values: values)
+    writer = _core.ContainerWriter(tmp_path / "older")
+    for section, _, _ in new.sections():
+        values, stem = new.array(section), section.rpartition(".")[0]
+        if section.endswith((".sizes", ".counts")):
+            section, values = f"{stem}.starts", np.cumsum([0, *values], dtype=np.uint64)
+        writer.section(section, values)
+    writer.finish()
+    older = ColumnBlock.read(_core.Container(tmp_path / "older"), 3)
+    assert [older.row(i) for i in range(3)] == [ColumnBlock.read(new, 3).row(i) for i in range(3)]

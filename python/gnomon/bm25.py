@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from . import _core
 from .analysis import Analyzer
@@ -14,7 +14,7 @@ from .bm25_input import AnalyzerLike
 from .bm25_saving import Saving
 from .bm25_search import Searching
 from .bm25_segment import Segment, State
-from .bm25_store import Layout
+from .bm25_store import POSTINGS, Layout
 from .columns import block_of
 from .progress import Progress
 
@@ -106,6 +106,7 @@ class BM25Index(Searching, Saving):
         columns: Any = None,
         column_kinds: Mapping[str, str] | None = None,
         store_text: bool = False,
+        postings: Literal["plain", "packed"] = "plain",
         threads: int | None = None,
         memory_budget: int | None = None,
         progress: Progress = None,
@@ -149,6 +150,10 @@ class BM25Index(Searching, Saving):
             has the kind of its first value.
         store_text
             Keep the texts beside the index, for :meth:`text`.
+        postings
+            How they are saved, now and by every commit: "plain" arrays, searched where they lie in
+            the file, or "packed", about a quarter of that, where a term's are decoded when it is
+            asked for. Answers are the same, to the bit.
         threads
             For texts; ``GNOMON_THREADS`` or all cores when not given. The index is the same.
         memory_budget
@@ -174,6 +179,7 @@ class BM25Index(Searching, Saving):
         if fields is not None and not isinstance(fields, Mapping):
             fields = checked_fields(fields)
         scoring = _scoring(formula, k1, b, delta, fields)  # its errors before a long build
+        packed = _packed(postings)
         plan = Plan.of(fields, store_text, threads, memory_budget, positions)
         built = build(documents, analyzer, plan, progress)
         own = SegmentIds.of(ids, built.core.n_docs)
@@ -186,6 +192,7 @@ class BM25Index(Searching, Saving):
             plan.positions,
             tuple(kinds.items()),
             next_id,
+            packed=packed,
         )
         state = State([Segment(built.core, own, built.texts, block)])
         return cls(state, layout, built.analyzer, scoring)
@@ -226,6 +233,12 @@ class BM25Index(Searching, Saving):
     def formula(self) -> Formula:
         """What searches score by unless they say otherwise."""
         return self._formula
+
+
+def _packed(postings: str) -> bool:
+    if postings not in POSTINGS:
+        raise ValueError(f"postings must be 'plain' or 'packed', got {postings!r}")
+    return postings == "packed"
 
 
 def _scoring(

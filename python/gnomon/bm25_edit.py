@@ -157,6 +157,8 @@ class Editing(Versions):
             self._require_writable()
             segments = self._state.segments
             if len(segments) == 1 and segments[0].n_dead == 0:
+                if self._session is not None:
+                    self.commit()  # edits that left one segment
                 return
             if self._session is not None:
                 self._commit([(0, len(segments))])

@@ -54,7 +54,7 @@ class Saving(Editing):
         Returns the part's metadata.
         """
         segments = self._state.segments
-        write_segment(writer, segments, 0)
+        write_segment(writer, segments, 0, self._layout.packed)
         layout = replace(self._layout, next_number=1)
         entries = [segment_meta(segments, 0)]
         return {**self._settings_meta(), **layout.to_meta(), "segments": entries}

@@ -22,6 +22,7 @@ from .columns import ColumnBlock
 from .storage import Directory, DirectoryWriter
 
 PART = "bm25"
+POSTINGS = ("plain", "packed")  # by Layout.packed
 _ROLES = ("postings", "ids", "texts", "columns", "dead")
 
 
@@ -36,6 +37,7 @@ class Layout:
     columns: tuple[tuple[str, str], ...] = ()  # names and kinds
     next_id: int = 0  # the next automatic id; ids are not given twice
     next_number: int = 0  # the next segment's
+    packed: bool = False  # how postings are written; each file says how it was
 
     def to_meta(self) -> dict[str, Any]:
         """Its entries in the manifest."""
@@ -47,6 +49,7 @@ class Layout:
             "columns": [list(column) for column in self.columns],
             "next_id": self.next_id,
             "next_number": self.next_number,
+            "postings": POSTINGS[self.packed],
         }
 
     @classmethod
@@ -56,6 +59,7 @@ class Layout:
             kind, fields, texts = meta["ids"], meta["fields"], meta["store_text"]
             next_id, next_number = meta["next_id"], meta["next_number"]
             positions, columns = meta["positions"], meta["columns"]
+            postings = meta.get("postings", "plain")  # an older index is plain
         except KeyError as error:
             raise damaged(f"{error} is missing") from None
         if (
@@ -66,11 +70,13 @@ class Layout:
             or type(texts) is not bool
             or type(positions) is not bool
             or not are_kinds(columns)
+            or postings not in POSTINGS
             or not all(type(n) is int and 0 <= n < 2**62 for n in (next_id, next_number))
         ):
             raise damaged("its settings contradict one another")
         kinds = tuple((name, kind) for name, kind in columns)
-        return cls(kind, tuple(fields), texts, positions, kinds, next_id, next_number)
+        packed = postings == "packed"
+        return cls(kind, tuple(fields), texts, positions, kinds, next_id, next_number, packed)
 
 
 def damaged(what: str) -> _core.CorruptIndex:
@@ -83,13 +89,16 @@ def role(name: str, number: int) -> str:
     return f"{name}_{number}" if number else name
 
 
-def write_segment(writer: DirectoryWriter, sources: Sequence[Segment], number: int) -> None:
+def write_segment(
+    writer: DirectoryWriter, sources: Sequence[Segment], number: int, packed: bool
+) -> None:
     """The live documents of `sources` as the new segment `number`, one pass after the other."""
     postings = _core.ContainerWriter(writer.file(PART, role("postings", number)))
-    if len(sources) == 1 and sources[0].n_dead == 0:
-        sources[0].core.write(postings)
+    first = sources[0]
+    if len(sources) == 1 and first.n_dead == 0 and (packed or not first.core.is_packed):
+        first.core.write(postings, packed)
     else:
-        _core.merge_segments_to(pairs(sources), postings)
+        _core.merge_segments_to(pairs(sources), postings, packed)
     postings.finish()
     ids = joined_ids(sources)
     if ids.kind != "position":

@@ -185,7 +185,7 @@ class Versions:
         session = self._session
         assert session is not None
         segments = self._state.segments
-        number = self._layout.next_number
+        number, packed = self._layout.next_number, self._layout.packed
         entries: list[dict[str, Any]] = []
         with session.writer() as writer:
             place = 0
@@ -194,11 +194,11 @@ class Versions:
                     if segment.number is not None:
                         entries.append(keep_segment(writer, segment))
                         continue
-                    write_segment(writer, [segment], number)
+                    write_segment(writer, [segment], number, packed)
                     entries.append(segment_meta([segment], number))
                     number += 1
                 if first < last:
-                    write_segment(writer, segments[first:last], number)
+                    write_segment(writer, segments[first:last], number, packed)
                     entries.append(segment_meta(segments[first:last], number))
                     number += 1
                 place = last

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy.typing as npt
 from . import _core
 from .column_values import KINDS
 from .columns import Column, read_strings
+from .results import starts_of
 
 __all__ = ["read_columns"]
 
@@ -24,19 +26,30 @@ def read_columns(container: _core.Container, n: int) -> dict[str, Column]:
     names = read_strings(container, "names", kinds.size)
     if len(set(names)) != len(names):
         raise _fault("a name occurs twice")
-    columns = {}
+    columns: dict[str, Column] = {}
     for i, (name, kind) in enumerate(zip(names, kinds.tolist(), strict=True)):
         parts = {
             what: container.array(f"c{i}.{what}")
             for what in ("present", "values", "codes", "starts")
             if f"c{i}.{what}" in sections
         }
-        terms = []
-        if KINDS[kind] == "keyword":
-            _, ends = sections.get(f"c{i}.terms.starts", ("", 0))
-            terms = read_strings(container, f"c{i}.terms", max(ends - 1, 0))
+        if f"c{i}.counts" in sections:
+            parts["starts"] = starts_of(container.array(f"c{i}.counts"))
+        terms: Sequence[str] = []
+        if f"c{i}.same" in sections:
+            terms = _terms_of_another(container.array(f"c{i}.same"), list(columns.values()))
+        elif KINDS[kind] == "keyword":
+            _, ends = sections.get(f"c{i}.terms.starts", ("", 1))
+            _, size = sections.get(f"c{i}.terms.sizes", ("", ends - 1))
+            terms = read_strings(container, f"c{i}.terms", max(size, 0))
         columns[name] = _checked(Column(KINDS[kind], n, terms=terms, **parts), name)
     return columns
+
+
+def _terms_of_another(same: npt.NDArray[Any], before: list[Column]) -> Sequence[str]:
+    if same.dtype != np.uint8 or same.shape != (1,) or int(same[0]) >= len(before):
+        raise _fault("a dictionary is that of a column that does not come before")
+    return before[int(same[0])].terms
 
 
 def _checked(column: Column, name: str) -> Column:

@@ -8,11 +8,14 @@ In a container file, column number i has the sections
 - ``ci.present``  uint64, bit d of the packed words: document d has a value; only when some lack one
 - ``ci.values``   int64 (integer, date) or float64; 0 where there is none
 - ``ci.codes``    keyword: uint8, uint16 or uint32 places in the sorted dictionary. One a document,
-  counted from 1 with 0 for none; with ``ci.starts`` (uint64, one more than documents) any number,
-  counted from 0, ascending within a document
-- ``ci.terms.starts``, ``ci.terms.bytes``  keyword: the dictionary
+  counted from 1 with 0 for none; with ``ci.counts`` (uint8, uint16 or uint32) any number, counted
+  from 0, ascending within a document
+- ``ci.terms.sizes``, ``ci.terms.bytes``  keyword: the dictionary; or ``ci.same`` (uint8), the
+  number of an earlier column that has the same one
 
-and ``names.starts``, ``names.bytes``, ``kinds`` (uint8, place in KINDS) over all columns.
+and ``names.sizes``, ``names.bytes``, ``kinds`` (uint8, place in KINDS) over all columns. Sizes are
+uint8, uint16 or uint32. Where a file has ``starts`` (uint64, from 0, one more) for counts or sizes,
+it is an older one, and read as well.
 """
 
 from __future__ import annotations
@@ -240,13 +243,20 @@ class ColumnBlock:
         write_strings(writer, "names", list(self.columns))
         places = [KINDS.index(column.kind) for column in self.columns.values()]
         writer.section("kinds", np.array(places, dtype=np.uint8))
+        written: list[Column] = []
         for i, column in enumerate(self.columns.values()):
-            for what in ("present", "values", "codes", "starts"):
+            for what in ("present", "values", "codes"):
                 array = getattr(column, what)
                 if array is not None:
                     writer.section(f"c{i}.{what}", array)
-            if column.kind == "keyword":
+            if column.starts is not None:
+                writer.section(f"c{i}.counts", narrow(column.starts[1:] - column.starts[:-1]))
+            same = [j for j, one in enumerate(written[:256]) if _same_terms(one, column)]
+            if column.kind == "keyword" and same:
+                writer.section(f"c{i}.same", np.array(same[:1], dtype=np.uint8))
+            elif column.kind == "keyword":
                 write_strings(writer, f"c{i}.terms", column.terms)
+            written.append(column)
 
     @classmethod
     def read(cls, container: _core.Container, n: int) -> ColumnBlock:
@@ -358,12 +368,23 @@ def require_kind(known: str, kind: str, name: str) -> None:
 
 
 def write_strings(writer: _core.ContainerWriter, name: str, strings: Sequence[str]) -> None:
-    """Sections NAME.starts and NAME.bytes, which StringTable reads."""
+    """Sections NAME.sizes and NAME.bytes, which StringTable reads."""
     encoded = [text.encode("utf-8", "surrogatepass") for text in strings]
-    starts = np.zeros(len(encoded) + 1, dtype=np.uint64)
-    np.cumsum([len(text) for text in encoded], out=starts[1:])
-    writer.section(f"{name}.starts", starts)
+    writer.section(f"{name}.sizes", narrow(np.fromiter(map(len, encoded), np.int64, len(encoded))))
     writer.section(f"{name}.bytes", np.frombuffer(b"".join(encoded), dtype=np.uint8))
+
+
+def narrow(counts: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The counts in the narrowest of uint8, uint16 and uint32 that holds all of them."""
+    most = int(counts.max()) if counts.size else 0
+    if most >= 2**32:
+        raise ValueError("a document has too many keywords, or a keyword is too long")
+    return counts.astype(_code_type(most + 1))
+
+
+def _same_terms(one: Column, other: Column) -> bool:
+    """Of a dictionary that is worth it: most are a few words."""
+    return len(one.terms) == len(other.terms) > 64 and one.terms == other.terms
 
 
 def read_strings(container: _core.Container, name: str, n: int) -> list[str]:

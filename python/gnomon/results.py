@@ -175,11 +175,25 @@ def as_list(ids: Iterable[Any], n: int | None = None) -> list[Any]:
     return list(islice(ids, n + 1))
 
 
+def starts_of(sizes: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
+    """Where things of stored sizes start, one after the other from 0, and end: CorruptIndex."""
+    if sizes.dtype not in (np.uint8, np.uint16, np.uint32):
+        raise _core.CorruptIndex(f"sizes of the type {sizes.dtype}; build the index again")
+    starts = np.zeros(sizes.size + 1, dtype=np.uint64)
+    np.cumsum(sizes, out=starts[1:])
+    return starts
+
+
 class StringTable(Sequence[str]):
-    """Strings in a container file, decoded when asked for: sections NAME.starts and NAME.bytes."""
+    """Strings in a container file, decoded when asked for: sections NAME.bytes and NAME.starts, or
+    NAME.sizes where the file is to be small.
+    """
 
     def __init__(self, container: _core.Container, name: str, n: int):
-        self._starts = container.array(f"{name}.starts")
+        if f"{name}.sizes" in container:
+            self._starts = starts_of(container.array(f"{name}.sizes"))
+        else:
+            self._starts = container.array(f"{name}.starts")
         self._bytes = container.array(f"{name}.bytes")
         starts = self._starts
         if (

@@ -89,6 +89,7 @@ class CorpusIndex:
                 positions=True,
                 columns={name: [] for name in COLUMNS},
                 column_kinds=COLUMNS,
+                postings="packed",
             )
             empty.save(temp / "sparse" / directory_name(1))
             crc = manifest_crc(temp / "sparse" / directory_name(1))

@@ -3,17 +3,17 @@
 Node numbers: first the segment's sections, then its entities in order of their keys, then all other
 ends of relations (documents, addresses, paths, sections elsewhere) in order.
 
-    entity_*, other_*   the strings of the nodes; name_* spellings of entities
+    entity_*, other_*   the strings of the nodes, the others packed; name_* spellings of entities
     fold, last          entities by folded name, and by the folded last part of a qualified name
     pair_count          of each entity: its rows of pair_doc, pair_name: documents, spellings
     at_count            of each chunk: its rows of at_entity, at_start (from the chunk's start),
                         at_length, at_role (role + 3 * origin): mentions in order of places
-    of_count, of_row    of each entity: its mentions
     out_count           of each node: its edges, of edge_type, edge_target, by type and target
-    in_count, in_edge   of each node: the edges that come in
     proof_count         of each edge: its rows of proof_chunk, proof_start, proof_length, proof_role
 
-Counts take a byte or two where places would take four; a reader adds them up once.
+Counts take a byte or two where places would take four; a reader adds them up once. The mentions of
+an entity and the edges that come into a node are the reader's to find, by sorting at_entity and
+edge_target when they are first asked for.
 """
 
 from __future__ import annotations
@@ -21,7 +21,15 @@ from __future__ import annotations
 import numpy as np
 
 from .. import _core
-from .columns_io import Array, Int64Array, counts_of, narrow, numbered, write_strings
+from .columns_io import (
+    Array,
+    Int64Array,
+    counts_of,
+    narrow,
+    numbered,
+    write_packed_strings,
+    write_strings,
+)
 from .prepare import Prepared
 
 ROLE_COUNT = 3
@@ -102,7 +110,7 @@ class GraphWriter:
         file.section("last", _order([fold_last(key) for key in keys]))
         ranks = _table(self._entities, entity_numbers)
         self._write_pairs(file, ranks, len(keys))
-        self._write_mentions(file, ranks, len(keys), n_chunks)
+        self._write_mentions(file, ranks, n_chunks)
         self._write_edges(file, section_ids, entity_numbers)
         return {"relation_types": list(self._types), "origins": list(self._origins)}
 
@@ -130,7 +138,7 @@ class GraphWriter:
         file.section("pair_name", narrow(pairs[:, 2]))
 
     def _write_mentions(
-        self, file: _core.ContainerWriter, ranks: Int64Array, n: int, n_chunks: int
+        self, file: _core.ContainerWriter, ranks: Int64Array, n_chunks: int
     ) -> None:
         given, first = self._read("mentions", _MENTION, 1)
         entities = ranks[self._numbers("key")[first[2] + given[0]]]
@@ -139,9 +147,6 @@ class GraphWriter:
         file.section("at_count", counts_of(rows[:, 1], n_chunks))
         for name, column in (("entity", 0), ("start", 2), ("length", 3), ("role", 4)):
             file.section(f"at_{name}", narrow(rows[:, column]))
-        order = np.argsort(rows[:, 0], kind="stable")
-        file.section("of_count", counts_of(rows[:, 0], n))
-        file.section("of_row", narrow(order))
 
     def _write_edges(
         self, file: _core.ContainerWriter, section_ids: list[str], entities: dict[str, int]
@@ -149,7 +154,7 @@ class GraphWriter:
         own = {f"section:{name}": number for number, name in enumerate(section_ids)}
         rest = [name for name in self._nodes if name not in own and name not in entities]
         others, other_numbers = numbered(rest)
-        write_strings(file, "other", others)
+        write_packed_strings(file, "other", others)
         numbers = dict(own)
         numbers.update((name, len(own) + number) for name, number in entities.items())
         base = len(own) + len(entities)
@@ -168,9 +173,6 @@ class GraphWriter:
         file.section("out_count", counts_of(triples[:, 0], n))
         for name, column in (("type", 1), ("target", 2)):
             file.section(f"edge_{name}", narrow(triples[:, column]))
-        coming = np.argsort(triples[:, 2], kind="stable")
-        file.section("in_count", counts_of(triples[:, 2], n))
-        file.section("in_edge", narrow(coming))
         file.section("proof_count", counts_of(edge_of, len(triples)))
         for name, column in (("chunk", 0), ("start", 1), ("length", 2), ("role", 3)):
             file.section(f"proof_{name}", narrow(proofs[order, column]))

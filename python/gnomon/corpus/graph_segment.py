@@ -6,6 +6,7 @@ them: who asks passes by what their evidence shows.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,9 +17,12 @@ from .columns_io import (
     IdColumn,
     Int64Array,
     Strings,
+    counts_of,
     decoded,
+    narrow,
     place_of,
     starts_of,
+    strings_of,
     widths_of,
 )
 from .graph_columns import ROLE_COUNT, fold_last, fold_name
@@ -26,11 +30,11 @@ from .prepare import ROLES
 
 _COLUMNS = (
     *("fold", "last", "pair_doc", "pair_name"),
-    *("at_entity", "at_start", "at_length", "at_role", "of_row"),
-    *("edge_type", "edge_target", "in_edge"),
+    *("at_entity", "at_start", "at_length", "at_role"),
+    *("edge_type", "edge_target"),
     *("proof_chunk", "proof_start", "proof_length", "proof_role"),
 )
-_COUNTED = ("pair", "at", "of", "out", "in", "proof")  # as first rows: "pair_first", ...
+_COUNTED = ("pair", "at", "out", "proof")  # as first rows: "pair_first", ...
 
 
 class Place(NamedTuple):
@@ -53,7 +57,7 @@ class GraphSegment:
         self._sections = section_ids
         self.entities = Strings(container, "entity")
         self.names = Strings(container, "name")
-        self.others = Strings(container, "other")
+        self.others = strings_of(container, "other")
         self.columns: dict[str, Array] = {name: container.array(name) for name in _COLUMNS}
         for name in _COUNTED:
             self.columns[f"{name}_first"] = starts_of(container.array(f"{name}_count"))
@@ -75,15 +79,13 @@ class GraphSegment:
             _starts(c["pair_first"], self.n_entities, len(c["pair_doc"]))
             and len(c["pair_name"]) == len(c["pair_doc"])
             and _starts(c["at_first"], n_chunks, mentions)
-            and _starts(c["of_first"], self.n_entities, mentions)
             and _starts(c["out_first"], self.n_nodes, edges)
-            and _starts(c["in_first"], self.n_nodes, edges)
             and _starts(c["proof_first"], edges, len(c["proof_chunk"]))
             and all(len(c[f"at_{n}"]) == mentions for n in ("start", "length", "role"))
             and all(
                 len(c[f"proof_{n}"]) == len(c["proof_chunk"]) for n in ("start", "length", "role")
             )
-            and len(c["edge_type"]) == len(c["in_edge"]) == edges
+            and len(c["edge_type"]) == edges
             and len(c["fold"]) == len(c["last"]) == self.n_entities
         )
         limits = {
@@ -91,10 +93,8 @@ class GraphSegment:
             "pair_name": len(self.names),
             "at_entity": self.n_entities,
             "at_role": roles,
-            "of_row": mentions,
             "edge_target": self.n_nodes,
             "edge_type": len(self.relation_types),
-            "in_edge": edges,
             "proof_chunk": n_chunks,
             "proof_role": roles,
             "fold": self.n_entities,
@@ -168,7 +168,8 @@ class GraphSegment:
 
     def mentions(self, entity: int) -> Int64Array:
         """Rows of an entity's mentions, in order of places."""
-        return self.columns["of_row"][self._rows("of_first", entity)].astype(np.int64)
+        first, rows = self._mentions_by_entity
+        return rows[int(first[entity]) : int(first[entity + 1])].astype(np.int64)
 
     def mentions_in(self, chunk: int) -> range:
         """Rows of the mentions in a chunk."""
@@ -194,7 +195,8 @@ class GraphSegment:
 
     def edges_in(self, node: int) -> Int64Array:
         """The edges that come into a node."""
-        return self.columns["in_edge"][self._rows("in_first", node)].astype(np.int64)
+        first, edges = self._edges_by_target
+        return edges[int(first[node]) : int(first[node + 1])].astype(np.int64)
 
     def proofs(self, edge: int) -> list[Place]:
         """The evidence of an edge."""
@@ -209,6 +211,14 @@ class GraphSegment:
             for row in range(rows.start, rows.stop)
         ]
 
+    @cached_property
+    def _mentions_by_entity(self) -> tuple[Array, Array]:
+        return _by_owner(self.columns["at_entity"], self.n_entities)
+
+    @cached_property
+    def _edges_by_target(self) -> tuple[Array, Array]:
+        return _by_owner(self.columns["edge_target"], self.n_nodes)
+
     def _rows(self, column: str, owner: int) -> slice:
         first = self.columns[column]
         return slice(int(first[owner]), int(first[owner + 1]))
@@ -217,6 +227,15 @@ class GraphSegment:
         origin, kind = divmod(int(role), ROLE_COUNT)
         named = self._origins[origin] if self._origins else "rule"
         return Place(chunk, int(start), int(length), ROLES[kind], named)
+
+
+def _by_owner(owners: Array, n: int) -> tuple[Array, Array]:
+    """Of each of `n` owners the first of its rows, and one more; and the rows, in order.
+
+    >>> [part.tolist() for part in _by_owner(np.array([2, 0, 2], np.uint8), 3)]
+    [[0, 1, 1, 3], [1, 0, 2]]
+    """
+    return starts_of(counts_of(owners, n)), narrow(np.argsort(owners, kind="stable"))
 
 
 def _starts(first: Array, n: int, rows: int) -> bool:

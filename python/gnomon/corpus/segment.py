@@ -18,7 +18,7 @@ from ..storage import Directory
 from .columns_io import Array, IdColumn, Int64Array, place_of, widths_of
 from .graph_segment import GraphSegment
 from .model import Chunk, Document, Report, Section
-from .segment_writer import PART, VERSION
+from .segment_writer import PART, READ, VERSION
 from .stored import (
     Records,
     StoredChunk,
@@ -40,7 +40,7 @@ class Segment:
         self.directory = directory
         self.name = name
         meta = directory.meta(PART)
-        if meta.get("version") != VERSION:
+        if meta.get("version") not in READ:
             raise self.damaged(f"format version {meta.get('version')}, this gnomon reads {VERSION}")
         if directory.files(PART) != _FILES:
             raise self.damaged("its files")

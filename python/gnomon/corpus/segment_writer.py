@@ -24,7 +24,8 @@ from .prepare import Prepared, PreparedBatch
 from .stored import RecordWriter
 
 PART = "segment"
-VERSION = 2
+VERSION = 3
+READ = (2, VERSION)  # version 2 has plain strings in its graph, and more columns
 
 
 class SegmentWriter:
