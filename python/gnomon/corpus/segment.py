@@ -231,6 +231,11 @@ class Segment:
         view: memoryview = self._raw.slice("raw", first, last).data
         return view
 
+    @property
+    def raw_container(self) -> _core.Container:
+        """The file of the raw bytes, in a section of this name, documents end to end."""
+        return self._raw
+
     def revision(self, doc: int) -> str:
         """The revision of a document."""
         return self._revisions[32 * doc : 32 * doc + 32].tobytes().hex()
