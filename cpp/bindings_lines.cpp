@@ -39,7 +39,7 @@ std::vector<LineProgram::Set> sets_of(const std::vector<std::string>& given) {
 // A class of a window holds the bytes beyond ASCII all or none: it may be wider than the set.
 ByteWindow window_of(const std::vector<std::string>& sets, const std::vector<std::uint8_t>& order) {
     require(!sets.empty() && sets.size() <= ByteWindow::kMost && order.size() == sets.size(),
-            "a window has one to four classes, and an order of them");
+            "a window has one to eight classes, and an order of them");
     ByteWindow window{};
     window.width = sets.size();
     for (std::size_t k = 0; k < sets.size(); ++k) {
@@ -155,6 +155,13 @@ void register_lines(py::module_& module) {
                                    const LineScan::Totals totals = held.scan->totals();
                                    return py::make_tuple(totals.lines, totals.matches, totals.documents);
                                })
+        .def(
+            "matched",
+            [](const HeldScan& held) {
+                const std::span<const std::uint8_t> hit = held.scan->matched();
+                return py::array_t<std::uint8_t>(static_cast<py::ssize_t>(hit.size()), hit.data());
+            },
+            "By document: 1 where a line matches.")
         .def(
             "unsure", [](const HeldScan& held) { return py::bytes(held.scan->unsure()); },
             "The lines that the program cannot judge, each closed by a line feed.")

@@ -38,6 +38,7 @@ class LineProgram {
         std::uint32_t x;
         std::uint32_t y;
         std::uint32_t number = 0;  // of a split among the splits; the program gives it
+        bool run = false;          // of a split: it prefers to take one more byte of a set, and to come back
     };
     using Set = std::bitset<256>;  // of bytes
     using Table = std::array<std::uint8_t, 256>;
@@ -49,7 +50,7 @@ class LineProgram {
     LineProgram(std::vector<Step> steps, const std::vector<Set>& sets, bool wide, const ByteWindow& window,
                 std::size_t anchor, std::size_t offset, bool edges, const std::vector<Set>& lead);
     static constexpr std::size_t kAnywhere = SIZE_MAX;
-    static constexpr std::size_t kMostLead = 7;
+    static constexpr std::size_t kMostLead = 8;
 
     const std::vector<Step>& steps() const { return steps_; }
     bool in(std::uint32_t set, std::uint8_t byte) const { return sets_[set][byte] != 0; }
@@ -59,6 +60,8 @@ class LineProgram {
     std::size_t offset() const { return offset_; }
     bool edges() const { return edges_; }
     std::uint32_t n_splits() const { return n_splits_; }
+    // Whether the program is X+ (or X+?) and something more.
+    bool begins_with_run() const { return begins_with_run_; }
     // Whether a match can begin at a place of a line, by its first bytes.
     bool may_begin(std::span<const std::uint8_t> line, std::size_t place) const {
         if (n_lead_ > line.size() - place) return false;
@@ -68,6 +71,7 @@ class LineProgram {
     }
 
   private:
+    bool is_run(std::uint32_t split) const;
     Set first_bytes(bool& may_be_empty) const;
 
     std::vector<Step> steps_;
@@ -78,6 +82,7 @@ class LineProgram {
     std::size_t offset_;
     bool edges_;
     std::uint32_t n_splits_ = 0;
+    bool begins_with_run_ = false;
     std::size_t n_lead_ = 0;
     Table lead_{};  // bit k: the byte may be number k of a match
 };
@@ -93,7 +98,13 @@ class LineMatcher {
 
   private:
     static constexpr std::size_t kMostMarks = std::size_t{1} << 22;
+    struct Waiting {  // to be tried: a step at `place`, then at the places before it, down to `least`
+        std::uint32_t at;
+        std::size_t place;
+        std::size_t least;
+    };
     bool match_at(std::span<const std::uint8_t> line, std::size_t start, std::size_t& end);
+    void enter_run(const LineProgram::Step& step, std::span<const std::uint8_t> line, std::size_t place);
     bool mark(std::size_t place, std::uint32_t number) {  // false when it is marked already
         const std::size_t bit = place * program_.n_splits() + number;
         std::uint64_t& word = marks_[bit / 64];
@@ -105,7 +116,7 @@ class LineMatcher {
 
     const LineProgram& program_;
     std::vector<std::uint64_t> marks_;
-    std::vector<std::pair<std::uint32_t, std::size_t>> waiting_;
+    std::vector<Waiting> waiting_;
 };
 
 struct LineDocument {
@@ -139,7 +150,8 @@ class LineScan {
     // What matches in that text, ascending; those at its end are none.
     void settle(std::span<const std::int64_t> begins, std::span<const std::int64_t> stops);
 
-    Totals totals() const;  // all that is settled
+    Totals totals() const;                                          // all that is settled
+    std::span<const std::uint8_t> matched() const { return hit_; }  // by document: 1 for a match
     // Lines [skip, stop) of those that match.
     Page page(std::uint64_t skip, std::uint64_t stop) const;
 

@@ -32,7 +32,7 @@ LineProgram::LineProgram(std::vector<Step> steps, const std::vector<Set>& sets, 
       edges_(edges) {
     require(!steps_.empty() && steps_.back().op == Op::kMatch, "a program ends in a match");
     require(window_.width >= 1 && window_.width <= ByteWindow::kMost && anchor_ < window_.width,
-            "a window has one to four classes, and its anchor is one of them");
+            "a window has one to eight classes, and its anchor is one of them");
     for (std::size_t j = 0; j < window_.width; ++j)
         require(window_.order[j] < window_.width, "the order of a window names its classes");
     for (Step& step : steps_) {
@@ -42,8 +42,12 @@ LineProgram::LineProgram(std::vector<Step> steps, const std::vector<Set>& sets, 
         require(step.op != Op::kSet || step.x < sets.size(), "a step names a set that is not there");
         if (step.op == Op::kSplit) step.number = n_splits_++;
     }
+    for (std::uint32_t at = 0; at < steps_.size(); ++at)
+        if (steps_[at].op == Op::kSplit) steps_[at].run = is_run(at);
     for (std::size_t i = 0; i < sets.size(); ++i)
         for (std::size_t byte = 0; byte < 256; ++byte) sets_[i][byte] = sets[i][byte] ? 1 : 0;
+    begins_with_run_ = steps_.size() > 2 && steps_[0].op == Op::kSet && steps_[1].op == Op::kSplit &&
+                       (steps_[1].x == 0 || steps_[1].y == 0);
     bool may_be_empty = false;
     const Set first = first_bytes(may_be_empty);
     if (may_be_empty) return;
@@ -53,6 +57,13 @@ LineProgram::LineProgram(std::vector<Step> steps, const std::vector<Set>& sets, 
         for (std::size_t k = 1; k < n_lead_; ++k) places |= (lead[k][byte] ? 1U : 0U) << k;
         lead_[byte] = static_cast<std::uint8_t>(places);
     }
+}
+
+// X* and the last part of X+, greedy: set and split, or split, set and jump.
+bool LineProgram::is_run(std::uint32_t split) const {
+    const std::uint32_t set = steps_[split].x;
+    if (steps_[set].op != Op::kSet || set + 1 >= steps_.size()) return false;
+    return set + 1 == split || (steps_[set + 1].op == Op::kJump && steps_[set + 1].x == split);
 }
 
 // Follows what takes no byte, as if every condition held.
@@ -83,13 +94,27 @@ LineProgram::Set LineProgram::first_bytes(bool& may_be_empty) const {
     return first;
 }
 
+// As the single steps would: the split is marked at every place of the run, up to one that was reached
+// before, and what follows is tried from the last place on, backwards.
+void LineMatcher::enter_run(const LineProgram::Step& step, std::span<const std::uint8_t> line,
+                            std::size_t place) {
+    const std::uint32_t set = program_.steps()[step.x].x;
+    std::size_t last = place;
+    if (!mark(last, step.number)) return;
+    while (last < line.size() && program_.in(set, line[last]) && mark(last + 1, step.number)) ++last;
+    waiting_.push_back({step.y, last, place});
+}
+
 bool LineMatcher::match_at(std::span<const std::uint8_t> line, std::size_t start, std::size_t& end) {
     const auto& steps = program_.steps();
     waiting_.clear();
-    waiting_.emplace_back(0, start);
+    waiting_.push_back({0, start, start});
     while (!waiting_.empty()) {
-        auto [at, place] = waiting_.back();
-        waiting_.pop_back();
+        auto [at, place, least] = waiting_.back();
+        if (place > least)
+            --waiting_.back().place;
+        else
+            waiting_.pop_back();
         for (bool holds = true; holds;) {
             const LineProgram::Step& step = steps[at];
             switch (step.op) {
@@ -101,8 +126,13 @@ bool LineMatcher::match_at(std::span<const std::uint8_t> line, std::size_t start
                     at = step.x;
                     continue;
                 case Op::kSplit:
+                    if (step.run) {
+                        holds = false;
+                        enter_run(step, line, place);
+                        continue;
+                    }
                     holds = mark(place, step.number);
-                    if (holds) waiting_.emplace_back(step.y, place);
+                    if (holds) waiting_.push_back({step.y, place, place});
                     at = step.x;
                     continue;
                 case Op::kBegin:
@@ -138,7 +168,15 @@ bool LineMatcher::find(std::span<const std::uint8_t> line, std::size_t from, std
     for (std::size_t start = from; start <= last; ++start) {
         if (!program_.may_begin(line, start)) continue;
         std::size_t end = 0;
-        if (!match_at(line, start, end)) continue;
+        if (!match_at(line, start, end)) {
+            // A pattern X+... that fails from a place fails from the rest of its run of X, too: what matched
+            // from there would match from here.
+            if (program_.begins_with_run())
+                while (start + 1 < line.size() && start < last &&
+                       program_.in(program_.steps()[0].x, line[start + 1]))
+                    ++start;
+            continue;
+        }
         matches.emplace_back(static_cast<std::uint32_t>(start), static_cast<std::uint32_t>(end));
         for (std::size_t bit = end * width; bit < (end + 1) * width; ++bit)
             marks_[bit / 64] &= ~(std::uint64_t{1} << (bit % 64));

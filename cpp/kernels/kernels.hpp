@@ -173,7 +173,7 @@ using MmrStep = std::size_t(const double* relevance, const double* similarity, d
 // is set, and every byte from 0x80 on where high[k] is set. Classes are looked at in the order given: the
 // rarest first. 64 * n_blocks + width - 1 bytes are read.
 struct ByteWindow {
-    static constexpr std::size_t kMost = 4;
+    static constexpr std::size_t kMost = 8;
     std::size_t width;
     std::uint8_t order[kMost];
     std::uint8_t rows[kMost][16];

@@ -18,18 +18,16 @@ import numpy as np
 
 from .. import _core
 from .columns_io import Int64Array
-from .grep_places import chunk_at, of_utf16, shown
-from .grep_program import by_program
+from .grep_places import chunk_at, of_utf16, raw_span, shown
+from .grep_program import in_raw, in_rendered, rendered_scan
 from .grep_scan import Lines, joinable, joined, matches_of, scan
 from .line_program import line_program
 from .literals import EVERYTHING, Tree, required_literals
 from .live import Live, Spot
 from .model import Chunk, Document, Span
 from .perl_classes import unicode_classes
-from .rawmap import locate_many
 from .segment import Segment
 from .snapshot_model import GrepLine, GrepResult
-from .stored import StoredChunk
 from .trigrams import Trigrams
 
 _BOM = b"\xef\xbb\xbf"
@@ -162,8 +160,9 @@ def grep(
     matcher = Matcher(pattern, literal, ignore_case)
     ranks = _candidates(live, matcher, documents)
     n_documents = live.n_documents if documents is None else len(frozenset(documents))
-    if raw and matcher.program is not None:
-        result = by_program(live, matcher, ranks, n_documents, limit, skip)
+    if matcher.program is not None:
+        look_in = in_raw if raw else in_rendered
+        result = look_in(live, matcher, ranks, n_documents, limit, skip)
         if result is not None:
             return result
     found = [live.catalogue[rank] for rank in ranks.tolist()]
@@ -299,8 +298,8 @@ def _rendered_lines(matcher: Matcher, segment: Segment, doc: int, document: Docu
         for found in matcher.lines(text):
             if data is None:
                 data = bytes(segment.raw(doc))
-            span = _raw_span(chunk, raw_map, len(text), found.span)
-            matches = [_raw_span(chunk, raw_map, len(text), match) for match in found.matches]
+            span = raw_span(chunk, raw_map, len(text), found.span)
+            matches = [raw_span(chunk, raw_map, len(text), match) for match in found.matches]
             before = data.count(b"\n", chunk.span[0], matches[0][0])
             yield chunk.lines[0] + before, span, matches, number
 
@@ -309,27 +308,23 @@ def rendered_matches(matcher: Matcher, chunk: Chunk, most: int) -> list[Span]:
     """The raw bytes that show the first matches in a chunk's text."""
     text = chunk.text.encode("utf-8", "surrogatepass")
     spans = (span for found in matcher.lines(text) for span in found.matches)
-    return [_raw_span(chunk, chunk.raw_map, len(text), span) for span in islice(spans, most)]
+    return [raw_span(chunk, chunk.raw_map, len(text), span) for span in islice(spans, most)]
 
 
 def matching_chunks(live: Live, matcher: Matcher) -> Int64Array:
     """See :meth:`gnomon.corpus.snapshot.Snapshot.matching`."""
     found: list[int] = []
-    for rank in _candidates(live, matcher, None).tolist():
+    ranks = _candidates(live, matcher, None)
+    given = rendered_scan(live, matcher, ranks, 0) if matcher.program is not None else None
+    if given is not None:
+        matched = np.flatnonzero(given.scan.matched())
+        owners = zip(given.rank[matched].tolist(), given.chunk[matched].tolist(), strict=True)
+        spots = [(live.catalogue[rank][1].segment, chunk) for rank, chunk in owners]
+        return np.array([int(live.segments[s].cids[chunk]) for s, chunk in spots], np.int64)
+    for rank in ranks.tolist():
         _, spot = live.catalogue[rank]
         segment = live.segments[spot.segment]
         for number, _, _, text in segment.rendered_chunks(spot.number):
             if matcher.may_match(text) and next(matcher.lines(text), None) is not None:
                 found.append(int(segment.cids[number]))
     return np.array(found, np.int64)
-
-
-def _raw_span(chunk: StoredChunk | Chunk, raw_map: bytes, width: int, span: Span) -> Span:
-    """The raw bytes that show bytes of a chunk's text, which has `width`; an empty span stays
-    one.
-    """
-    start, end = span
-    if start == end == width:
-        return chunk.span[1], chunk.span[1]
-    begin, stop = locate_many(raw_map, [(start, max(end, start + 1))])[0]
-    return chunk.span[0] + begin, chunk.span[0] + (stop if end > start else begin)

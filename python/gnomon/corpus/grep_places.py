@@ -5,8 +5,10 @@ from __future__ import annotations
 from bisect import bisect_right
 
 from .literals import Tree
-from .model import Document, Span
+from .model import Chunk, Document, Span
+from .rawmap import locate_many
 from .segment import Segment
+from .stored import StoredChunk
 
 
 def of_utf16(
@@ -28,6 +30,17 @@ def chunk_at(segment: Segment, doc: int, place: int) -> int:
         return -1
     starts = segment.chunk_start[first:last]
     return first + max(bisect_right(starts, place) - 1, 0)
+
+
+def raw_span(chunk: StoredChunk | Chunk, raw_map: bytes, width: int, span: Span) -> Span:
+    """The raw bytes that show bytes of a chunk's text, which has `width`; an empty span stays
+    one.
+    """
+    start, end = span
+    if start == end == width:
+        return chunk.span[1], chunk.span[1]
+    begin, stop = locate_many(raw_map, [(start, max(end, start + 1))])[0]
+    return chunk.span[0] + begin, chunk.span[0] + (stop if end > start else begin)
 
 
 def shown(tree: Tree) -> str:

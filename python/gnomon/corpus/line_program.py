@@ -1,6 +1,6 @@
 r"""Patterns as programs that the compiled core runs over raw text, many documents in one call.
 
-A program has steps, for the matcher, and a window: up to four classes of bytes that stand side by
+A program has steps, for the matcher, and a window: up to eight classes of bytes that stand side by
 side in every match. The core screens the text for the window with vector instructions and matches
 in the lines that hold it. Which window, is a matter of speed alone: the rarest by the frequencies
 below, which are about those of technical prose. A pattern in which nothing rare stands side by side
@@ -29,7 +29,7 @@ from .line_syntax import (
 )
 
 _STEPS_MOST = 500
-_WIDEST = 4
+_WIDEST = 8
 _USEFUL = 1 / 16  # of all places may hold the window
 _OP = {"set": 0, "jump": 1, "split": 2, "begin": 3, "end": 4, "word": 5, "not_word": 6, "match": 7}
 _BANDS = {
