@@ -1,4 +1,7 @@
-r"""Complete search for lines: the trigram index says where to look, RE2 looks.
+r"""Complete search for lines: the trigram index says where to look; who looks finds what RE2 finds.
+
+Most patterns are compiled (`gnomon.corpus.line_program`) and looked for by the core; RE2 judges the
+lines and the patterns that this leaves.
 
 Lines are what ripgrep takes for lines: what stands between line feeds. A match never spans one:
 RE2 is told so (``never_nl``, under which ``\s`` and ``[^a]`` do not match it either), and ``^`` and
