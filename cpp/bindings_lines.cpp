@@ -79,7 +79,7 @@ struct HeldScan {
 std::unique_ptr<HeldScan> scan_of(const std::shared_ptr<LineProgram>& program, const py::list& sources,
                                   const py::array_t<std::uint32_t, py::array::c_style>& source,
                                   const Offsets& begin, const Offsets& end, std::uint64_t most,
-                                  std::size_t threads, const std::string& level) {
+                                  std::size_t threads, const std::string& level, std::uint64_t most_unsure) {
     std::vector<Column<std::uint8_t>> columns;
     for (const py::handle each : sources) {
         if (py::isinstance<Container>(each)) {
@@ -101,8 +101,8 @@ std::unique_ptr<HeldScan> scan_of(const std::shared_ptr<LineProgram>& program, c
     auto held = std::make_unique<HeldScan>();
     held->sources = sources;
     const py::gil_scoped_release unlocked;
-    held->scan = std::make_unique<LineScan>(*program, std::move(columns), std::move(documents), most, threads,
-                                            kernels);
+    held->scan = std::make_unique<LineScan>(*program, std::move(columns), std::move(documents), most,
+                                            most_unsure, threads, kernels);
     return held;
 }
 
@@ -149,7 +149,9 @@ void register_lines(py::module_& module) {
              "The matches in one line, whatever its bytes; None for one that is too long.");
     py::class_<HeldScan>(module, "LineScan", py::is_final(), "The lines of documents that match a program.")
         .def(py::init(&scan_of), py::arg("program"), py::arg("sources"), py::arg("source"), py::arg("begin"),
-             py::arg("end"), py::arg("most") = UINT64_MAX, py::arg("threads") = 0, py::arg("level") = "")
+             py::arg("end"), py::arg("most") = UINT64_MAX, py::arg("threads") = 0, py::arg("level") = "",
+             py::arg("most_unsure") = UINT64_MAX)
+        .def_property_readonly("has_given_up", [](const HeldScan& held) { return held.scan->has_given_up(); })
         .def_property_readonly("totals",
                                [](const HeldScan& held) {
                                    const LineScan::Totals totals = held.scan->totals();

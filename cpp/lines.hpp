@@ -139,11 +139,13 @@ class LineScan {
         std::vector<std::uint64_t> begins, stops;              // bytes of the document, as begin and end
     };
 
-    // most: lines from this one on are counted, and are on no page. A byte order mark is no part of a
+    // most: lines from this one on are counted, and are on no page. most_unsure: with more bytes of lines
+    // that are left unsure the search ends early, and has_given_up(). A byte order mark is no part of a
     // document's first line. Throws CorruptIndex, InvalidInput.
     LineScan(const LineProgram& program, std::vector<Column<std::uint8_t>> sources,
-             std::vector<LineDocument> documents, std::uint64_t most, std::size_t threads,
-             const Kernels& kernels);
+             std::vector<LineDocument> documents, std::uint64_t most, std::uint64_t most_unsure,
+             std::size_t threads, const Kernels& kernels);
+    bool has_given_up() const { return has_given_up_; }
 
     // The lines that the program cannot judge, each closed by a line feed.
     std::string unsure() const;
@@ -167,6 +169,7 @@ class LineScan {
         std::vector<std::pair<std::uint32_t, std::uint32_t>> matches;  // places in the line
         std::uint64_t n_lines = 0;                                     // judged, whether kept or not
         std::uint64_t n_matches = 0;
+        std::uint64_t unsure = 0;  // bytes
     };
     class Worker;
 
@@ -176,6 +179,7 @@ class LineScan {
     std::vector<LineDocument> documents_;
     std::vector<Part> parts_;
     std::vector<std::uint8_t> hit_;  // by document
+    bool has_given_up_ = false;
 };
 
 }  // namespace gnomon

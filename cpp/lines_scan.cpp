@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cstring>
 #include <utility>
@@ -133,6 +134,7 @@ class LineScan::Worker {
         if ((program_.wide() && !is_ascii(line)) ||
             !matcher_.find(line, from_ - begin_, last_ - begin_, part_->matches)) {
             part_->lines.push_back({begin_, end_, 0, 0, owner_, true});
+            part_->unsure += line.size() + 1;
             return;
         }
         const std::size_t last = part_->matches.size();
@@ -159,8 +161,8 @@ class LineScan::Worker {
 };
 
 LineScan::LineScan(const LineProgram& program, std::vector<Column<std::uint8_t>> sources,
-                   std::vector<LineDocument> documents, std::uint64_t most, std::size_t threads,
-                   const Kernels& kernels)
+                   std::vector<LineDocument> documents, std::uint64_t most, std::uint64_t most_unsure,
+                   std::size_t threads, const Kernels& kernels)
     : sources_(std::move(sources)), documents_(std::move(documents)), hit_(documents_.size(), 0) {
     std::vector<std::size_t> tasks{0};  // the first document of each, and the end
     std::uint64_t bytes = 0;
@@ -178,14 +180,18 @@ LineScan::LineScan(const LineProgram& program, std::vector<Column<std::uint8_t>>
     parts_.resize(tasks.size() - 1);
     threads = std::min(thread_count(threads), parts_.size());
     std::vector<Worker> workers(std::max<std::size_t>(threads, 1), Worker(program, kernels, most));
+    std::atomic<std::uint64_t> unsure{0};
     parallel_for(threads, parts_.size(), [&](std::size_t worker, std::size_t task) {
-        for (std::size_t i = tasks[task]; i < tasks[task + 1]; ++i) {
+        for (std::size_t i = tasks[task]; i < tasks[task + 1] && unsure <= most_unsure; ++i) {
             const LineDocument& each = documents_[i];
             sources_[each.source].ensure(each.begin, each.end - each.begin);
             const auto owner = static_cast<std::uint32_t>(i);
+            const std::uint64_t before = parts_[task].unsure;
             hit_[i] = workers[worker].search(text(owner), owner, parts_[task]) ? 1 : 0;
+            unsure += parts_[task].unsure - before;
         }
     });
+    has_given_up_ = unsure > most_unsure;
 }
 
 std::span<const std::uint8_t> LineScan::text(std::uint32_t owner) const {

@@ -6,7 +6,7 @@ import gnomon
 import numpy as np
 import pytest
 from gnomon import _core
-from gnomon.corpus import CorpusIndex, Documents, grep
+from gnomon.corpus import CorpusIndex, Documents, grep, grep_program
 from gnomon.corpus.grep_scan import spans_of
 from gnomon.corpus.line_program import line_program
 from gnomon.corpus.line_syntax import Characters, syntax
@@ -169,6 +169,23 @@ def test_a_line_that_is_too_long_for_the_marks_is_left_to_re2(tmp_path):
     assert [line.line for line in found.lines] == [1, 2, 3]
     assert found.lines[1].matches == ((6 + 4_200_000, 6 + len(long)),)
     assert (found.total_lines, found.total_matches, found.total_documents) == (3, 3, 1)
+
+
+def test_many_lines_beyond_ascii_are_left_to_re2(tmp_path, monkeypatch):
+    monkeypatch.setattr(grep_program, "BUFFER", 1000)
+    text = ("größe @1 é\nplain @2\n" * 50).encode()
+    assert len(scanned(line_program(r"\w+ @\d", False, False), [text]).unsure()) == 700
+    with CorpusIndex.create(tmp_path / "x") as index:
+        index.update([Documents("docs", [(f"{n}.txt", text) for n in range(5)])])
+        snapshot = index.snapshot()
+    program, owners = line_program(r"\w+ @\d", False, False), np.zeros(1, np.uint32)
+    places = np.zeros(1, np.uint64), np.array([len(text)], np.uint64)
+    assert _core.LineScan(program, [text], owners, *places, most_unsure=1000).has_given_up is False
+    assert _core.LineScan(program, [text], owners, *places, most_unsure=699).has_given_up is True
+    for raw in (True, False):
+        found = snapshot.grep(r"\w+ @\d", raw=raw, limit=3)
+        assert (found.total_lines, found.total_documents) == (500, 5)
+        assert [line.line for line in found.lines] == [1, 2, 3]
 
 
 def test_what_has_no_program():

@@ -38,7 +38,7 @@ def in_raw(
         source[row], begin[row], end[row] = len(sources), 0, len(text)
         sources.append(text)
     stop = (1 << 63) if limit is None else skip + limit
-    scan = _core.LineScan(matcher.program, sources, source, begin, end, stop)
+    scan = _core.LineScan(matcher.program, sources, source, begin, end, stop, most_unsure=BUFFER)
     if not _settled(scan, matcher):
         return None
     lines, matches, documents = scan.totals
@@ -55,10 +55,12 @@ def in_raw(
 
 def _settled(scan: _core.LineScan, matcher: Matcher) -> bool:
     """Asks RE2 about the lines that the program leaves, unless they are many."""
+    if scan.has_given_up:
+        return False
     unsure = scan.unsure()
     if not unsure:
         return True
-    if len(unsure) > BUFFER or matcher.regex is None:
+    if matcher.regex is None:
         return False
     scan.settle(*spans_of(matcher.regex)(unsure))
     return True
@@ -93,7 +95,9 @@ def rendered_scan(
     begin[starts[counts > 0]] = 0
     chunk = np.array(firsts, np.int64)[owner] + np.arange(len(end)) - starts[owner]
     places = begin.astype(np.uint64), end.astype(np.uint64)
-    scan = _core.LineScan(matcher.program, sources, owner.astype(np.uint32), *places, most)
+    scan = _core.LineScan(
+        matcher.program, sources, owner.astype(np.uint32), *places, most, most_unsure=BUFFER
+    )
     if not _settled(scan, matcher):
         return None
     return RenderedScan(scan, ranks[owner], chunk, begin)
