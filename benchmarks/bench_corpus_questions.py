@@ -1,13 +1,14 @@
 """How fast a corpus answers: the parts of a question, and whole calls of the API.
 
-bench_corpus_questions.py [INDEX] [--queries N] [--peers] [--cpu]
+bench_corpus_questions.py [INDEX] [--chunks N] [--queries N] [--peers] [--cpu]
 
 INDEX is a corpus (`gnomon corpus index`); without it one is made of every fourth file of the shared
-one. Words, phrases and identifiers are drawn from it with a fixed seed, and the totals of words are
-compared with a count over all passages first. `engine` rows take a parsed query to the exact total
-and the 10 best; `api` rows are whole calls without the cache: items, highlights, report, JSON size.
-With --peers the same questions go to SQLite FTS5 and literals to ripgrep, if it is there. One
-thread; `value` is the median in milliseconds, `p95` the 95th percentile.
+one, or, with --chunks, of all its files and copies of them until it has N passages. Words, phrases
+and identifiers are drawn from it with a fixed seed, and the totals of words are compared with a
+count over all passages first. `engine` rows take a parsed query to the exact total and the 10 best;
+`api` rows are whole calls without the cache: items, highlights, report, JSON size. With --peers the
+same questions go to SQLite FTS5 (ripgrep is in bench_corpus_grep.py). One thread; `value` is the
+median in milliseconds, `p95` the 95th percentile.
 """
 
 from __future__ import annotations
@@ -17,14 +18,11 @@ import json
 import os
 import random
 import re
-import shutil
 import sqlite3
 import statistics
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,21 +32,6 @@ from gnomon.corpus.query_parse import parse
 
 clock = time.perf_counter
 SHARED = Path(os.environ.get("GNOMON_SHARED") or Path(__file__).parents[1].parent / "shared")
-
-
-# What is asked of grep and of ripgrep: (kind, ripgrep's flag, expressions).
-EXPRESSIONS = (
-    (
-        "expressions with a literal",
-        "-n",
-        [r"max_\w+_packet", r"timeout$", r"allow[A-Z]\w+", r"(ssl|tls)_mode", r"error \d+:"],
-    ),
-    (
-        "expressions without a literal",
-        "-n",
-        [r"[0-9]{4}-[0-9]{2}", r"\w+@\w+", r"^#+ ", r"[a-z]+\(\)", r"\d+\.\d+\.\d+"],
-    ),
-)
 
 
 class Words:
@@ -131,9 +114,7 @@ def engine(corpus: Corpus, given: dict[str, list[str]]) -> None:
         def answer(node: Any, loose: bool = loose) -> None:
             query = Compiler(slots, loose).query(node)
             if query is not None:
-                tree = slots.plan(query)
-                slots.total(tree)
-                slots.top(tree, 10, None)
+                slots.answer(slots.plan(query), 10, None)
 
         timed(answer, nodes[:3])
         show(f"engine: {what}, total and 10 best", timed(answer, nodes))
@@ -142,7 +123,11 @@ def engine(corpus: Corpus, given: dict[str, list[str]]) -> None:
 def api(corpus: Corpus, given: dict[str, list[str]], words: Words, n: int) -> None:
     for what, texts in given.items():
         timed(corpus.hybrid_search, texts[:3])
-        show(f"api: {what}", timed(corpus.hybrid_search, texts))
+        times = timed(corpus.hybrid_search, texts)
+        show(f"api: {what}", times)
+        if what.startswith("question"):
+            late = {"what": f"api: {what}, p95", "value": round(times[int(0.95 * (n - 1))], 3)}
+            print(json.dumps(late | {"unit": "ms"}), flush=True)
     pairs = [words.pair() for _ in range(n)]
     show("api: verify_hypothesis in a section",
          timed(lambda pair: corpus.verify_hypothesis(*pair), pairs))  # fmt: skip
@@ -179,27 +164,6 @@ def peers(corpus: Corpus, given: dict[str, list[str]], words: Words) -> None:
     for what, turned in theirs.items():
         texts = [turned(text) for text in given[what]]
         show(f"FTS5: {what}", timed(lambda text: db.execute(ask, (text,)).fetchall(), texts))
-    rg, place = shutil.which("rg"), SHARED / "data" / "dbconn"
-    if rg and place.is_dir() and clock is time.perf_counter:  # a child's time is not ours
-        names = [words.rng.choice(words.names) for _ in range(10)]
-        for what, flag, given_ in (("literal", "-nF", names), *EXPRESSIONS):
-            run = [rg, "--hidden", "--no-ignore", flag, "--"]
-
-            def scan(pattern: str, run: list[str] = run) -> int:
-                return subprocess.run([*run, pattern, place], capture_output=True).stdout.count(
-                    b"\n"
-                )
-
-            show(f"ripgrep, all cores: {what}", timed(scan, given_))
-            if what == "literal":
-                continue
-            find = partial(snapshot.grep, limit=10)
-            timed(find, given_)
-            show(f"grep: {what}", timed(find, given_))
-            if len(list(snapshot.documents())) == sum(1 for _ in walk_sources(place, Coverage())):
-                lines = [(find(pattern).total_lines, scan(pattern)) for pattern in given_]
-                if any(own != theirs for own, theirs in lines):
-                    raise SystemExit(f"{what}: lines differ from ripgrep's: {lines}")
 
 
 def check(corpus: Corpus, words: Words) -> None:
@@ -221,22 +185,40 @@ def check(corpus: Corpus, words: Words) -> None:
             raise SystemExit(f"{word!r} is in {count} passages, the answer says {total}")
 
 
-def made(place: Path, share: int) -> Path:
-    """A corpus of every so many-th file of the shared one."""
+def made(place: Path, share: int, chunks: int | None) -> Path:
+    """A corpus of every so many-th file of the shared one, or of so many chunks."""
     top = SHARED / "data" / "dbconn"
     if not top.is_dir():
         raise SystemExit(f"no corpus at {top}; set GNOMON_SHARED or name an index")
-    files = list(walk_sources(top, Coverage()))[::share]
+    files = list(walk_sources(top, Coverage()))[:: share if chunks is None else 1]
     given = [(file.path, Path(file.place).read_bytes()) for file in files]
     with CorpusIndex.create(place / "bench.corpus") as index:
         index.update([Documents("dbconn", given)])
+        if chunks is not None:
+            index.update(copies(index, given, chunks))
     return place / "bench.corpus"
+
+
+def copies(index: CorpusIndex, given: list[tuple[str, bytes]], chunks: int) -> list[Documents]:
+    """The documents, and copies of the first ones, until there are so many chunks."""
+    snapshot = index.snapshot()
+    n = {each.path: len(snapshot.chunks_of(each.id)) for each in snapshot.documents()}
+    sources, left = [Documents("dbconn", given)], chunks - sum(n.values())
+    while left > 0:
+        again = []
+        for path, raw in given:
+            if left > 0:
+                again.append((path, raw))
+                left -= n[path]
+        sources.append(Documents(f"copy-{len(sources)}", again))
+    return sources
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("index", nargs="?")
     parser.add_argument("--share", type=int, default=4)
+    parser.add_argument("--chunks", type=int, help="Passages of the corpus that is made.")
     parser.add_argument("--queries", type=int, default=100)
     parser.add_argument("--peers", action="store_true")
     parser.add_argument("--cpu", action="store_true", help="Time of the process, not of the wall.")
@@ -245,7 +227,8 @@ def main() -> None:
         global clock
         clock = time.process_time
     with tempfile.TemporaryDirectory() as place:
-        measure(options.index or made(Path(place), options.share), options.queries, options.peers)
+        index = options.index or made(Path(place), options.share, options.chunks)
+        measure(index, options.queries, options.peers)
 
 
 def measure(index: str | Path, n: int, with_peers: bool) -> None:
@@ -255,6 +238,8 @@ def measure(index: str | Path, n: int, with_peers: bool) -> None:
     began = clock()
     corpus.hybrid_search("first")
     show("first question", [(clock() - began) * 1000])
+    size = {"what": "passages", "value": corpus.snapshot.stats().chunks, "unit": "passages"}
+    print(json.dumps(size), flush=True)
     words = Words(corpus, 4)
     check(corpus, words)
     given = queries(words, n)

@@ -149,19 +149,20 @@ std::string kind_name(const QueryNode& node) {
     throw InvalidInput("the node has no kind");
 }
 
-// (slots, scores), best first.
-py::tuple search(const QueryNode& node, const Bm25Scorer& scorer, std::size_t k,
+// (slots, scores), best first, and how many match.
+py::tuple answer(const QueryNode& node, const Bm25Scorer& scorer, std::size_t k,
                  const std::optional<std::vector<U64Array>>& allowed, std::size_t threads,
-                 std::string_view level) {
+                 std::string_view level, bool counted) {
     Allowed sets;
     if (allowed)
         for (DocSet& set : doc_sets(*allowed, sizes_of(scorer.snapshot())))
             sets.push_back(std::make_shared<const DocSet>(std::move(set)));
     std::vector<Hit> hits;
+    std::uint64_t total = 0;
     {
         const py::gil_scoped_release release;
         Bm25Search own(kernels_named(level));
-        hits = query_top_k(node, scorer, k, sets, own, thread_count(threads));
+        hits = query_top_k(node, scorer, k, sets, own, thread_count(threads), counted ? &total : nullptr);
     }
     py::array_t<std::int64_t> slots(static_cast<py::ssize_t>(hits.size()));
     py::array_t<double> scores(static_cast<py::ssize_t>(hits.size()));
@@ -169,6 +170,7 @@ py::tuple search(const QueryNode& node, const Bm25Scorer& scorer, std::size_t k,
         slots.mutable_data()[i] = hits[i].position;
         scores.mutable_data()[i] = hits[i].score;
     }
+    if (counted) return py::make_tuple(std::move(slots), std::move(scores), total);
     return py::make_tuple(std::move(slots), std::move(scores));
 }
 
@@ -268,9 +270,21 @@ void register_query(py::module_& module) {
                "How many live documents match.");
     module.def("query_tokens", &tokens, py::arg("node"), py::arg("snapshot"),
                "The tokens of the index that a term, prefix, fuzzy or any_of stands for.");
-    module.def("query_search", &search, py::arg("node"), py::arg("scorer"), py::arg("k"),
-               py::arg("allowed") = py::none(), py::arg("threads") = 1, py::arg("level") = "",
-               "(slots, scores) of the best k live documents that match.");
+    module.def(
+        "query_search",
+        [](const QueryNode& node, const Bm25Scorer& scorer, std::size_t k,
+           const std::optional<std::vector<U64Array>>& allowed, std::size_t threads,
+           std::string_view level) { return answer(node, scorer, k, allowed, threads, level, false); },
+        py::arg("node"), py::arg("scorer"), py::arg("k"), py::arg("allowed") = py::none(),
+        py::arg("threads") = 1, py::arg("level") = "",
+        "(slots, scores) of the best k live documents that match.");
+    module.def(
+        "query_answer",
+        [](const QueryNode& node, const Bm25Scorer& scorer, std::size_t k,
+           const std::optional<std::vector<U64Array>>& allowed, std::size_t threads,
+           std::string_view level) { return answer(node, scorer, k, allowed, threads, level, true); },
+        py::arg("node"), py::arg("scorer"), py::arg("k"), py::arg("allowed") = py::none(),
+        py::arg("threads") = 1, py::arg("level") = "", "The same and how many match, for the price of one.");
     constexpr const char* kHaving = "Packed words of the documents that have one of the wanted codes.";
     module.def("docs_having", &docs_having<std::uint8_t>, py::arg("wanted"), py::arg("codes").noconvert(),
                py::arg("starts"), kHaving);

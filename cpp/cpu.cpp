@@ -25,7 +25,7 @@ namespace {
             level::dense_dot_tile, level::dense_l2_tile, level::dense_cosines, level::dense_float,           \
             level::dense_screen, level::screen_limits, level::screen_take, level::screen_untangle,           \
             level::screen_tails, level::screen_reach, level::screen_code, level::screen_greatest,            \
-            level::screen_kth, level::mmr_step                                                               \
+            level::screen_kth, level::mmr_step, level::lines_window                                          \
     }
 
 #ifdef GNOMON_HAVE_AVX512AMX

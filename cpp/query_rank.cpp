@@ -161,19 +161,26 @@ QueryTerms positive_terms(const QueryNode& node, const Bm25Scorer& scorer) {
 }
 
 std::vector<Hit> query_top_k(const QueryNode& node, const Bm25Scorer& scorer, std::size_t k,
-                             const Allowed& allowed, Bm25Search& search, std::size_t threads) {
+                             const Allowed& allowed, Bm25Search& search, std::size_t threads,
+                             std::uint64_t* asked) {
     check_query(node, scorer.snapshot());
     const QueryTerms positive = positive_terms(node, scorer);
     // Terms made for this query have no screen lists that could be kept.
     const Path path = positive.plain_only ? Path::kPlain : Path::kAuto;
-    if (one_of_its_terms(node)) return search.top_k(scorer, positive.terms, k, allowed, path, threads);
+    const bool by_terms = one_of_its_terms(node);
     std::uint64_t total = 0;
     Allowed matching;
-    for (std::size_t i = 0; i < scorer.snapshot().segments().size(); ++i) {
+    for (std::size_t i = 0; i < scorer.snapshot().segments().size() && (!by_terms || asked != nullptr); ++i) {
         const DocSet* const only = allowed.empty() ? nullptr : allowed[i].get();
         matching.push_back(std::make_shared<const DocSet>(query_match(node, scorer.snapshot(), i, only)));
         total += matching.back()->count();
     }
+    if (asked != nullptr) {
+        *asked = total;
+        k = static_cast<std::size_t>(std::min<std::uint64_t>(k, total));
+        if (k == 0) return {};
+    }
+    if (by_terms) return search.top_k(scorer, positive.terms, k, allowed, path, threads);
     k = static_cast<std::size_t>(std::min<std::uint64_t>(k, total));
     if (k == 0) return {};
     const bool few = total < scorer.snapshot().n_slots() / 64;

@@ -30,8 +30,10 @@ struct QueryTerms {
 };
 QueryTerms positive_terms(const QueryNode& node, const Bm25Scorer& scorer);
 
-// Best first; positions are slots. Fewer than k where fewer live, allowed documents match.
+// Best first; positions are slots. Fewer than k where fewer live, allowed documents match. `total`, where it
+// is given, becomes how many match: mostly that is known anyway.
 std::vector<Hit> query_top_k(const QueryNode& node, const Bm25Scorer& scorer, std::size_t k,
-                             const Allowed& allowed, Bm25Search& search, std::size_t threads = 1);
+                             const Allowed& allowed, Bm25Search& search, std::size_t threads = 1,
+                             std::uint64_t* total = nullptr);
 
 }  // namespace gnomon

@@ -141,6 +141,9 @@ def test_a_filtered_ranking_is_the_ranking_without_the_others(
         some, values = _core.query_search(node, scorer, k, allowed)
         assert some.tolist() == slots[keep][:k].tolist()
         assert values.tolist() == scores[keep][:k].tolist()
+        same, bits, total = _core.query_answer(node, scorer, k, allowed)
+        assert (same.tolist(), bits.tolist()) == (some.tolist(), values.tolist())
+        assert total == _core.query_count(node, view.snapshot, allowed)
 
 
 @given(st.text(max_size=6), st.lists(st.text(max_size=6), max_size=20), st.data())

@@ -168,6 +168,20 @@ using DenseFloat = void(const float* queries, std::size_t n_queries, const float
 using MmrStep = std::size_t(const double* relevance, const double* similarity, double* redundancy,
                             const std::uint8_t* taken, std::size_t n, double diversity) noexcept;
 
+// Lines: which places of a text hold a window of byte classes. Bit i of masks[b] says whether, for every k <
+// width, byte data[64 b + i + k] is in class k. Class k holds byte 16 h + l, h < 8, where bit h of rows[k][l]
+// is set, and every byte from 0x80 on where high[k] is set. Classes are looked at in the order given: the
+// rarest first. 64 * n_blocks + width - 1 bytes are read.
+struct ByteWindow {
+    static constexpr std::size_t kMost = 8;
+    std::size_t width;
+    std::uint8_t order[kMost];
+    std::uint8_t rows[kMost][16];
+    bool high[kMost];
+};
+using LinesWindow = void(const std::uint8_t* data, std::size_t n_blocks, const ByteWindow& window,
+                         std::uint64_t* masks) noexcept;
+
 struct Kernels {
     const char* level;
     std::size_t tile_queries;  // of dense_screen: kTileQueries or kWideTileQueries
@@ -198,6 +212,7 @@ struct Kernels {
     ScreenGreatest* screen_greatest;
     ScreenKth* screen_kth;
     MmrStep* mmr_step;
+    LinesWindow* lines_window;
 };
 
 namespace scalar {
@@ -229,6 +244,7 @@ ScreenCode screen_code;
 ScreenGreatest screen_greatest;
 ScreenKth screen_kth;
 MmrStep mmr_step;
+LinesWindow lines_window;
 }  // namespace scalar
 
 namespace avx2 {
@@ -260,6 +276,7 @@ ScreenCode screen_code;
 ScreenGreatest screen_greatest;
 ScreenKth screen_kth;
 MmrStep mmr_step;
+LinesWindow lines_window;
 }  // namespace avx2
 
 namespace avx512 {
@@ -291,6 +308,7 @@ ScreenCode screen_code;
 ScreenGreatest screen_greatest;
 ScreenKth screen_kth;
 MmrStep mmr_step;
+LinesWindow lines_window;
 }  // namespace avx512
 
 // x86-64-v4 with AVX512-VNNI: the screen alone differs, the rest are the functions of avx512.
@@ -312,6 +330,7 @@ using avx512::dense_float;
 using avx512::dense_l2;
 using avx512::dense_l2_tile;
 using avx512::dense_square;
+using avx512::lines_window;
 using avx512::mmr_step;
 using avx512::screen_code;
 using avx512::screen_greatest;
@@ -344,6 +363,7 @@ using avx512::dense_float;
 using avx512::dense_l2;
 using avx512::dense_l2_tile;
 using avx512::dense_square;
+using avx512::lines_window;
 using avx512::mmr_step;
 using avx512::screen_code;
 using avx512::screen_greatest;
@@ -387,6 +407,7 @@ ScreenReach screen_reach;
 ScreenCode screen_code;
 ScreenGreatest screen_greatest;
 ScreenKth screen_kth;
+LinesWindow lines_window;
 }  // namespace neon
 
 }  // namespace gnomon

@@ -325,6 +325,14 @@ def query_search(
     threads: int = 1,
     level: str = "",
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]: ...
+def query_answer(
+    node: QueryNode,
+    scorer: Bm25Scorer,
+    k: int,
+    allowed: Sequence[NDArray[np.uint64]] | None = None,
+    threads: int = 1,
+    level: str = "",
+) -> tuple[NDArray[np.int64], NDArray[np.float64], int]: ...
 def query_tokens(node: QueryNode, snapshot: Bm25Snapshot) -> list[Any]: ...
 def docs_having(
     wanted: NDArray[np.uint8], codes: NDArray[Any], starts: NDArray[np.uint64]
@@ -455,3 +463,54 @@ class TrigramIndex:
     def candidates(self, query: bytes | tuple[str, Sequence[Any]]) -> NDArray[np.uint64]: ...
     def docs(self, key: int) -> list[int]: ...
     def verify(self) -> None: ...
+
+# Lines
+
+@final
+class LineProgram:
+    def __init__(
+        self,
+        steps: Sequence[tuple[int, int, int]],
+        sets: Sequence[bytes],
+        wide: bool,
+        window: Sequence[bytes],
+        order: Sequence[int],
+        anchor: int,
+        offset: int | None,
+        edges: bool,
+        lead: Sequence[bytes],
+    ) -> None: ...
+    def find(self, line: bytes) -> list[tuple[int, int]] | None: ...
+
+@final
+class LineScan:
+    def __init__(
+        self,
+        program: LineProgram,
+        sources: Sequence[Container | bytes],
+        source: NDArray[np.uint32],
+        begin: NDArray[np.uint64],
+        end: NDArray[np.uint64],
+        most: int = ...,
+        threads: int = 0,
+        level: str = "",
+        most_unsure: int = ...,
+    ) -> None: ...
+    @property
+    def has_given_up(self) -> bool: ...
+    @property
+    def totals(self) -> tuple[int, int, int]: ...
+    def matched(self) -> NDArray[np.uint8]: ...
+    def unsure(self) -> bytes: ...
+    def settle(self, begins: Buffer, stops: Buffer) -> None: ...
+    def page(
+        self, skip: int, stop: int
+    ) -> tuple[
+        NDArray[np.uint64],
+        NDArray[np.uint64],
+        NDArray[np.uint64],
+        NDArray[np.uint64],
+        NDArray[np.uint64],
+        NDArray[np.uint64],
+        NDArray[np.uint64],
+    ]: ...

@@ -1,4 +1,7 @@
-r"""Complete search for lines: the trigram index says where to look, RE2 looks.
+r"""Complete search for lines: the trigram index says where to look; who looks finds what RE2 finds.
+
+Most patterns are compiled (`gnomon.corpus.line_program`) and looked for by the core; RE2 judges the
+lines and the patterns that this leaves.
 
 Lines are what ripgrep takes for lines: what stands between line feeds. A match never spans one:
 RE2 is told so (``never_nl``, under which ``\s`` and ``[^a]`` do not match it either), and ``^`` and
@@ -9,8 +12,8 @@ searched as the text that it encodes.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Collection, Iterator
+from functools import cached_property, lru_cache
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -18,15 +21,16 @@ import numpy as np
 
 from .. import _core
 from .columns_io import Int64Array
+from .grep_places import chunk_at, of_utf16, raw_span, shown
+from .grep_program import in_raw, in_rendered, rendered_scan
 from .grep_scan import Lines, joinable, joined, matches_of, scan
+from .line_program import line_program
 from .literals import EVERYTHING, Tree, required_literals
 from .live import Live, Spot
 from .model import Chunk, Document, Span
 from .perl_classes import unicode_classes
-from .rawmap import locate_many
 from .segment import Segment
 from .snapshot_model import GrepLine, GrepResult
-from .stored import StoredChunk
 from .trigrams import Trigrams
 
 _BOM = b"\xef\xbb\xbf"
@@ -53,12 +57,15 @@ class Matcher:
                 f"pattern must have at most {_PATTERN_MOST:,} characters, got {len(pattern):,}"
             )
         self._needle = pattern.encode("utf-8", "surrogatepass")
-        self._regex: Any = None
+        self._asked = pattern, literal, ignore_case
+        self._plain = literal and not ignore_case
         self.joinable = not literal and joinable(pattern)
-        if literal and not ignore_case:
+        self.program = line_program(pattern, literal, ignore_case)
+        if self._plain:
             self.needed: Tree = self._needle if len(self._needle) > 2 else EVERYTHING
             return
-        self._regex = _compiled(pattern, literal, ignore_case)
+        if self.program is None:
+            _ = self.regex  # says what is wrong with it
         if literal:
             alone = pattern.isascii() and len(pattern) > 2
             self.needed = self._needle if alone else EVERYTHING
@@ -67,14 +74,14 @@ class Matcher:
 
     def may_match(self, data: bytes) -> bool:
         """Whether bytes hold what a match needs; much cheaper than to look for one."""
-        if self._regex is None:
+        if self._plain:
             return self._needle in data
         return self.needed == EVERYTHING or _held(self.needed, _core.trigram_fold(data))
 
-    @property
+    @cached_property
     def regex(self) -> Any:
         """The compiled pattern; None for a literal that is searched as bytes."""
-        return self._regex
+        return None if self._plain else _compiled(*self._asked)
 
     def lines(self, data: bytes) -> Iterator[_Found]:
         """The lines that match, in order."""
@@ -97,8 +104,8 @@ class Matcher:
             yield _Found(number, (line, end), matches)
 
     def _spans(self, data: bytes, start: int) -> Iterator[Span]:
-        if self._regex is not None:
-            for begin, stop in matches_of(self._regex, data[start:] if start else data):
+        if self.regex is not None:
+            for begin, stop in matches_of(self.regex, data[start:] if start else data):
                 yield begin + start, stop + start
             return
         needle = self._needle
@@ -118,6 +125,7 @@ def _held(needed: Tree, folded: bytes) -> bool:
     return (all if kind == "all" else any)(_held(part, folded) for part in parts)
 
 
+@lru_cache(maxsize=64)
 def _compiled(pattern: str, literal: bool, ignore_case: bool) -> Any:
     try:
         import re2
@@ -153,14 +161,14 @@ def grep(
 ) -> GrepResult:
     """See :meth:`gnomon.corpus.snapshot.Snapshot.grep`."""
     matcher = Matcher(pattern, literal, ignore_case)
-    masks = Trigrams(live).masks(matcher.needed)
-    chosen = None if documents is None else frozenset(documents)
-    found = [
-        (document, spot)
-        for document, spot in _candidates(live, masks)
-        if chosen is None or document.id in chosen
-    ]
-    n_documents = live.n_documents if chosen is None else len(chosen)
+    ranks = _candidates(live, matcher, documents)
+    n_documents = live.n_documents if documents is None else len(frozenset(documents))
+    if matcher.program is not None:
+        look_in = in_raw if raw else in_rendered
+        result = look_in(live, matcher, ranks, n_documents, limit, skip)
+        if result is not None:
+            return result
+    found = [live.catalogue[rank] for rank in ranks.tolist()]
     if raw and matcher.joinable and matcher.regex is not None:
         return _joined(live, matcher, found, n_documents, limit, skip)
     lines: list[GrepLine] = []
@@ -175,7 +183,7 @@ def grep(
             total_lines += 1
             total_matches += len(matches)
             if total_lines > skip and (last is None or total_lines <= last):
-                chunk = _chunk_at(segment, spot.number, matches[0][0]) if chunk < 0 else chunk
+                chunk = chunk_at(segment, spot.number, matches[0][0]) if chunk < 0 else chunk
                 name = segment.chunk_ids[chunk] if chunk >= 0 else ""
                 lines.append(GrepLine(document.id, document.path, line, span, tuple(matches), name))
         total_documents += total_lines > seen
@@ -246,10 +254,10 @@ def _line(live: Live, given: Lines, place: int, found: list[tuple[Document, Spot
     if document.encoding.startswith("utf-16"):
         text = bytes(raw).decode(document.encoding).encode("utf-8", "surrogatepass")
         shift = len(_BOM) * text.startswith(_BOM)
-        span, spans = _of_utf16(document, text, *_shifted(span, spans, shift))
+        span, spans = of_utf16(document, text, *_shifted(span, spans, shift))
     elif raw[:3] == _BOM:
         span, spans = _shifted(span, spans, len(_BOM))
-    chunk = _chunk_at(segment, spot.number, spans[0][0])
+    chunk = chunk_at(segment, spot.number, spans[0][0])
     name = segment.chunk_ids[chunk] if chunk >= 0 else ""
     number = int(given.number[place])
     return GrepLine(document.id, document.path, number, span, tuple(spans), name)
@@ -259,15 +267,16 @@ def _shifted(span: Span, matches: list[Span], by: int) -> tuple[Span, list[Span]
     return (span[0] + by, span[1] + by), [(begin + by, stop + by) for begin, stop in matches]
 
 
-def _candidates(live: Live, masks: list[Any]) -> Iterator[tuple[Document, Spot]]:
-    """Documents that a mask holds, by source and path."""
-    spots = [
-        (int(live.ranks[number][doc]), number, doc)
-        for number, mask in enumerate(masks)
-        for doc in np.flatnonzero(mask).tolist()
-    ]
-    for rank, _, _ in sorted(spots):
-        yield live.catalogue[rank]
+def _candidates(live: Live, matcher: Matcher, documents: Collection[str] | None) -> Int64Array:
+    """The places in the catalogue of the documents that may match, ascending."""
+    masks = Trigrams(live).masks(matcher.needed)
+    if documents is not None:
+        chosen = [np.zeros(len(mask), np.bool_) for mask in masks]
+        for spot in filter(None, map(live.document, documents)):
+            chosen[spot.segment][spot.number] = True
+        masks = [mask & only for mask, only in zip(masks, chosen, strict=True)]
+    ranks = [rank[mask] for rank, mask in zip(live.ranks, masks, strict=True)]
+    return np.sort(np.concatenate([np.zeros(0, np.int64), *ranks]))
 
 
 _Lines = Iterator[tuple[int, Span, list[Span], int]]  # line, span, matches, chunk or -1
@@ -281,19 +290,7 @@ def _raw_lines(matcher: Matcher, segment: Segment, doc: int, document: Document)
         return
     text = data.decode(document.encoding).encode("utf-8", "surrogatepass")
     for found in matcher.lines(text):
-        yield found.number, *_of_utf16(document, text, found.span, found.matches), -1
-
-
-def _of_utf16(
-    document: Document, text: bytes, span: Span, matches: list[Span]
-) -> tuple[Span, list[Span]]:
-    """Bytes of a text in UTF-8 as those of the document that it was."""
-    places = sorted({*span, *(place for match in matches for place in match)})
-    at = {
-        place: len(text[:place].decode("utf-8", "surrogatepass").encode(document.encoding))
-        for place in places
-    }
-    return (at[span[0]], at[span[1]]), [(at[begin], at[stop]) for begin, stop in matches]
+        yield found.number, *of_utf16(document, text, found.span, found.matches), -1
 
 
 def _rendered_lines(matcher: Matcher, segment: Segment, doc: int, document: Document) -> _Lines:
@@ -304,8 +301,8 @@ def _rendered_lines(matcher: Matcher, segment: Segment, doc: int, document: Docu
         for found in matcher.lines(text):
             if data is None:
                 data = bytes(segment.raw(doc))
-            span = _raw_span(chunk, raw_map, len(text), found.span)
-            matches = [_raw_span(chunk, raw_map, len(text), match) for match in found.matches]
+            span = raw_span(chunk, raw_map, len(text), found.span)
+            matches = [raw_span(chunk, raw_map, len(text), match) for match in found.matches]
             before = data.count(b"\n", chunk.span[0], matches[0][0])
             yield chunk.lines[0] + before, span, matches, number
 
@@ -314,49 +311,23 @@ def rendered_matches(matcher: Matcher, chunk: Chunk, most: int) -> list[Span]:
     """The raw bytes that show the first matches in a chunk's text."""
     text = chunk.text.encode("utf-8", "surrogatepass")
     spans = (span for found in matcher.lines(text) for span in found.matches)
-    return [_raw_span(chunk, chunk.raw_map, len(text), span) for span in islice(spans, most)]
+    return [raw_span(chunk, chunk.raw_map, len(text), span) for span in islice(spans, most)]
 
 
 def matching_chunks(live: Live, matcher: Matcher) -> Int64Array:
     """See :meth:`gnomon.corpus.snapshot.Snapshot.matching`."""
-    masks = Trigrams(live).masks(matcher.needed)
     found: list[int] = []
-    for _, spot in _candidates(live, masks):
+    ranks = _candidates(live, matcher, None)
+    given = rendered_scan(live, matcher, ranks, 0) if matcher.program is not None else None
+    if given is not None:
+        matched = np.flatnonzero(given.scan.matched())
+        owners = zip(given.rank[matched].tolist(), given.chunk[matched].tolist(), strict=True)
+        spots = [(live.catalogue[rank][1].segment, chunk) for rank, chunk in owners]
+        return np.array([int(live.segments[s].cids[chunk]) for s, chunk in spots], np.int64)
+    for rank in ranks.tolist():
+        _, spot = live.catalogue[rank]
         segment = live.segments[spot.segment]
         for number, _, _, text in segment.rendered_chunks(spot.number):
             if matcher.may_match(text) and next(matcher.lines(text), None) is not None:
                 found.append(int(segment.cids[number]))
     return np.array(found, np.int64)
-
-
-def _raw_span(chunk: StoredChunk | Chunk, raw_map: bytes, width: int, span: Span) -> Span:
-    """The raw bytes that show bytes of a chunk's text, which has `width`; an empty span stays
-    one.
-    """
-    start, end = span
-    if start == end == width:
-        return chunk.span[1], chunk.span[1]
-    begin, stop = locate_many(raw_map, [(start, max(end, start + 1))])[0]
-    return chunk.span[0] + begin, chunk.span[0] + (stop if end > start else begin)
-
-
-def _chunk_at(segment: Segment, doc: int, place: int) -> int:
-    """The chunk that holds a raw byte, -1 in a document without chunks."""
-    first, last = segment.chunk_range(doc)
-    if first == last:
-        return -1
-    starts = segment.chunk_start[first:last]
-    return first + max(bisect_right(starts, place) - 1, 0)
-
-
-def shown(tree: Tree) -> str:
-    """A tree as a reader may see it.
-
-    >>> shown(("all", [b"allow", ("any", [b"one", b"two"])]))
-    'allow AND (one OR two)'
-    """
-    if isinstance(tree, bytes):
-        return tree.decode("utf-8", "replace")
-    kind, parts = tree
-    inner = [f"({shown(p)})" if isinstance(p, tuple) and len(p[1]) > 1 else shown(p) for p in parts]
-    return f" {'AND' if kind == 'all' else 'OR'} ".join(inner)

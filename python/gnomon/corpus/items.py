@@ -206,6 +206,8 @@ def _characters(chunk: Chunk, spans: Sequence[Span]) -> list[Span]:
 
 def _length(data: bytes) -> int:
     """Characters that begin in this UTF-8, which may end inside of one."""
+    if data.isascii():
+        return len(data)
     return sum(1 for byte in data if byte & 0xC0 != 0x80)
 
 

@@ -23,6 +23,15 @@ class Spot(NamedTuple):
     number: int
 
 
+class Places(NamedTuple):
+    """Of documents: the segment, the bytes in its raw text, and whether those are UTF-16."""
+
+    segment: npt.NDArray[np.uint32]
+    begin: npt.NDArray[np.uint64]
+    end: npt.NDArray[np.uint64]
+    utf16: Mask
+
+
 class Live:
     """Segments with a mask each of the documents that exist; never changes."""
 
@@ -115,6 +124,20 @@ class Live:
             for doc in np.flatnonzero(self.masks[number]).tolist()
         ]
         return sorted(found, key=lambda pair: (pair[0].source, pair[0].path))
+
+    @cached_property
+    def places(self) -> Places:
+        """Where the raw bytes of each document of the catalogue lie."""
+        owners = np.array([spot.segment for _, spot in self.catalogue], np.uint32)
+        numbers = np.array([spot.number for _, spot in self.catalogue], np.int64)
+        begin, end = (np.zeros(len(owners), np.uint64) for _ in range(2))
+        for number, segment in enumerate(self.segments):
+            here = owners == number
+            ends = np.concatenate([np.zeros(1, np.uint64), segment.raw_end]).astype(np.uint64)
+            begin[here] = ends[numbers[here]]
+            end[here] = ends[numbers[here] + 1]
+        wide = [d.encoding.startswith("utf-16") for d, _ in self.catalogue]
+        return Places(owners, begin, end, np.array(wide, np.bool_))
 
     @cached_property
     def ranks(self) -> list[Int64Array]:

@@ -149,8 +149,7 @@ class Search:
 
     def _by_sparse(self, tree: Any, restricted: Restriction, wanted: int) -> Ranking:
         allowed = self.slots.words(restricted.mask)
-        total = self.slots.total(tree, allowed)
-        slots, scores = self.slots.top(tree, min(wanted, total), allowed)
+        slots, scores, total = self.slots.answer(tree, wanted, allowed)
         found, values = slots.tolist(), scores.tolist()
         sparse = dict(zip(found, values, strict=True))
         return Ranking(found, values, sparse, total=total, more=total > len(found))

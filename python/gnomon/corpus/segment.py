@@ -7,6 +7,8 @@ were added. What has been deleted or may not be read is a mask beside the segmen
 from __future__ import annotations
 
 import os
+import threading
+from collections import OrderedDict
 from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
@@ -30,6 +32,7 @@ from .stored import (
     section_of,
 )
 
+RENDERED_MOST = 64 << 20  # bytes of rendered text that a segment keeps ready for a search
 _FILES = ["docs", "graph", "raw", "records", "trigrams"]
 
 
@@ -63,6 +66,9 @@ class Segment:
         self.chunk_start: Array = docs.array("chunk_start")
         self.chunk_section: Array = docs.array("chunk_section")
         self.cids: Int64Array = docs.array("chunk_cid").astype(np.int64)
+        self._lock = threading.Lock()
+        self._rendered: OrderedDict[int, tuple[bytes, Int64Array]] = OrderedDict()
+        self._rendered_bytes = 0
         self.acls = [tuple(names) for names in meta["acls"]]
         self.sources: list[str] = list(meta["sources"])
         self._check()
@@ -215,6 +221,28 @@ class Segment:
         for number, stored in enumerate(self._records["chunk"].range(first, last), first):
             yield (number, stored, *rendered(stored, raw))
 
+    def rendered_text(self, doc: int) -> tuple[bytes, Int64Array]:
+        """The texts of a document's chunks in UTF-8, end to end, and where each ends; kept."""
+        with self._lock:
+            known = self._rendered.get(doc)
+            if known is not None:
+                self._rendered.move_to_end(doc)
+                return known
+        texts = [text for _, _, _, text in self.rendered_chunks(doc)]
+        made = b"".join(texts), np.cumsum([len(text) for text in texts], dtype=np.int64)
+        with self._lock:
+            if self._rendered.setdefault(doc, made) is made:
+                self._rendered_bytes += len(made[0])
+            while self._rendered_bytes > RENDERED_MOST and len(self._rendered) > 1:
+                _, (text, _) = self._rendered.popitem(last=False)
+                self._rendered_bytes -= len(text)
+        return made
+
+    def stored_chunk(self, chunk: int) -> StoredChunk:
+        """A chunk's record."""
+        stored: StoredChunk = self._records["chunk"][chunk]
+        return stored
+
     def chunks(self, doc: int) -> tuple[Chunk, ...]:
         """All chunks of a document."""
         first, last = self.chunk_range(doc)
@@ -230,6 +258,11 @@ class Segment:
         first, last = _range(self.raw_end, doc)
         view: memoryview = self._raw.slice("raw", first, last).data
         return view
+
+    @property
+    def raw_container(self) -> _core.Container:
+        """The file of the raw bytes, in a section of this name, documents end to end."""
+        return self._raw
 
     def revision(self, doc: int) -> str:
         """The revision of a document."""

@@ -105,6 +105,13 @@ class Slots:
         scorer = self.inside.searcher.scorer()
         return _core.query_search(node, scorer, k, allowed, 1, "")
 
+    def answer(
+        self, node: _core.QueryNode, k: int, allowed: list[Words] | None
+    ) -> tuple[Int64Array, npt.NDArray[np.float64], int]:
+        """The same, and how many match."""
+        scorer = self.inside.searcher.scorer()
+        return _core.query_answer(node, scorer, k, allowed, 1, "")
+
     def total(self, node: _core.QueryNode, allowed: list[Words] | None = None) -> int:
         """How many passages match a tree."""
         return _core.query_count(node, self.state.core, allowed)
