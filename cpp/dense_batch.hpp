@@ -26,7 +26,10 @@ struct ScreenBatch {
     std::size_t k;  // at most the rows
     std::size_t threads;
     const Kernels& kernels;
+    const ExactRows* exact = nullptr;  // instead of `rows`
+    const std::size_t* numbers = nullptr;  // of the queries in the whole search
 
+    double coded(double score) const { return exact == nullptr ? score : exact->coded(score); }
     std::size_t n() const { return queries.n; }
     // Whether float32 bounds can hold the query's magnitudes.
     bool representable(std::size_t q) const;

@@ -139,11 +139,21 @@ bool DenseScreen::worthwhile(std::size_t rows, std::size_t dim) {
 
 DenseScreen DenseScreen::build(Matrix rows, const double* squares, Metric metric, const Rotation& rotation,
                                std::size_t threads, const Kernels& kernels) {
+    const auto panel = [&](std::size_t first, std::size_t, std::vector<float>&) {
+        return rows.data + first * rows.dim;
+    };
+    return build(rows.rows, rows.dim, panel, squares, metric, rotation, 0.0, threads, kernels);
+}
+
+DenseScreen DenseScreen::build(std::size_t rows, std::size_t dim, const PanelRows& panel,
+                               const double* squares, Metric metric, const Rotation& rotation,
+                               double rounding, std::size_t threads, const Kernels& kernels) {
     DenseScreen screen;
-    screen.steps_ = (rows.dim + 3) / 4;
+    screen.steps_ = (dim + 3) / 4;
     screen.rotation_ = rotation;
+    screen.rounding_ = rounding;
     const std::size_t steps = screen.steps_;
-    const std::size_t panels = (rows.rows + kPanelRows - 1) / kPanelRows;
+    const std::size_t panels = (rows + kPanelRows - 1) / kPanelRows;
     const std::size_t bytes = panels * steps * kPanelRows * 4;
     const std::shared_ptr<std::uint8_t> codes = aligned_bytes(bytes);
     std::vector<float> scales(panels);
@@ -151,14 +161,15 @@ DenseScreen DenseScreen::build(Matrix rows, const double* squares, Metric metric
     std::vector<float> bounds(panels * 3);
     std::vector<float> tails(rotation.empty() ? 0 : panels * (kPanelRows + 1), 0.0F);
     constexpr std::size_t kPanels = 16;
-    const auto code_one = [&](std::size_t p, std::vector<float>& rotated) {
+    const auto code_one = [&](std::size_t p, std::vector<float>& memory, std::vector<float>& rotated) {
         const std::size_t first = p * kPanelRows;
-        const Matrix part{rows.data + first * rows.dim, std::min(kPanelRows, rows.rows - first), rows.dim};
+        const std::size_t n = std::min(kPanelRows, rows - first);
+        const Matrix part{panel(first, n, memory), n, dim};
         double factors[kPanelRows];
         for (std::size_t r = 0; r < part.rows; ++r) factors[r] = unit(metric, squares[first + r]);
-        Coding coding{part.data, rows.dim, rotation.head, rotation.tail_shift};
+        Coding coding{part.data, dim, rotation.head, rotation.tail_shift};
         if (!rotation.empty()) {
-            rotated.resize(kPanelRows * rows.dim);
+            rotated.resize(kPanelRows * dim);
             rotate_rows(rotation, part, factors, rotated.data(), kernels);
             std::fill_n(factors, part.rows, 1.0);
             coding.values = rotated.data();
@@ -171,9 +182,10 @@ DenseScreen DenseScreen::build(Matrix rows, const double* squares, Metric metric
     };
     parallel_for(thread_count(threads), (panels + kPanels - 1) / kPanels,
                  [&](std::size_t, std::size_t chunk) {
+                     std::vector<float> memory;
                      std::vector<float> rotated;
                      for (std::size_t p = chunk * kPanels; p < std::min(panels, (chunk + 1) * kPanels); ++p)
-                         code_one(p, rotated);
+                         code_one(p, memory, rotated);
                  });
     screen.codes_ = Column<std::uint8_t>::of(codes.get(), bytes, codes);
     screen.scales_ = Column<float>::of(std::move(scales));

@@ -261,7 +261,7 @@ std::vector<Outcome> search_whole(const ScreenBatch& batch, Extent extent, bool 
     const std::size_t threads = std::min(thread_count(batch.threads), ranges);
     const std::size_t most =
         std::max(batch.k > batch.rows.rows / 16 ? batch.rows.rows : 8 * batch.k + 1024, batch.rows.rows / 8);
-    const float floor = float_below(batch.wanted.min_score);
+    const float floor = float_below(batch.coded(batch.wanted.min_score));
     const std::vector<float> guessed = guess ? guesses(batch, allowed) : std::vector<float>(n, kNoThreshold);
     Worker first;
     first.selection.kernels = &batch.kernels;
@@ -325,7 +325,8 @@ void scan_plainly(Matrix rows, const double* squares, Matrix queries, const doub
 std::vector<std::vector<Hit>> screened_top_k(Matrix rows, const double* squares, const DenseScreen& screen,
                                              Matrix queries, const double* query_squares, Metric metric,
                                              const DenseWanted& wanted, Heads heads, std::size_t threads,
-                                             const Kernels& kernels, DenseStats& stats) {
+                                             const Kernels& kernels, DenseStats& stats,
+                                             const ExactRows* exact) {
     const std::size_t k = std::min(wanted.k, rows.rows);
     std::vector<std::vector<Hit>> results(queries.rows);
     if (k == 0) return results;
@@ -349,8 +350,8 @@ std::vector<std::vector<Hit>> screened_top_k(Matrix rows, const double* squares,
             }
             const Matrix part{raw.data(), numbers.size(), queries.dim};
             const CodedQueries coded(part, own.data(), metric, screen, kernels);
-            const ScreenBatch batch{screen, coded,  rows, squares, raw.data(),
-                                    metric, wanted, k,    threads, kernels};
+            const ScreenBatch batch{screen, coded, rows,    squares, raw.data(), metric,
+                                    wanted, k,     threads, kernels, exact,      numbers.data()};
             std::vector<std::vector<Hit>> found(numbers.size());
             const Reading reading = reading_of(screen, heads, n, k, allowed);
             if (guess && reading == Reading::twice) {
@@ -374,8 +375,11 @@ std::vector<std::vector<Hit>> screened_top_k(Matrix rows, const double* squares,
                 if (outcomes[i] == Outcome::plain) plain.push_back(numbers[i]);
                 if (outcomes[i] == Outcome::done) results[numbers[i]] = std::move(found[i]);
             }
-            scan_plainly(rows, squares, queries, query_squares, metric, wanted, threads, kernels, plain,
-                         results);
+            if (exact != nullptr)
+                exact->scan(plain, results);
+            else
+                scan_plainly(rows, squares, queries, query_squares, metric, wanted, threads, kernels, plain,
+                             results);
             stats.plain += plain.size();
             numbers = std::move(missed);
         }

@@ -162,6 +162,13 @@ using DenseTile = void(const double* queries, std::size_t n_queries, const float
 using DenseFloat = void(const float* queries, std::size_t n_queries, const float* rows, std::size_t n_rows,
                         std::size_t dim, float* out, std::size_t out_stride) noexcept;
 
+// Float64 rows (dense64.hpp), added in DenseDot's order: out[i] = the dot of query and row r(i), each component
+// of which is multiplied by factors[r(i)] before (by 1 where factors is null); every product is rounded, so no
+// FMA. Rows lie `dim` doubles apart, and r(i) is ids[i], or i where ids is null. dense_l2_64: the sum of squares
+// of row[d] - query[d]; factors are not read.
+using DenseDot64 = void(const double* query, const double* rows, const double* factors, const std::uint32_t* ids,
+                     std::size_t n, std::size_t dim, double* out) noexcept;
+
 // MMR: redundancy[i] = max(redundancy[i], similarity[i]) for all i < n; returns the lowest i with taken[i] ==
 // 0 of greatest diversity * relevance[i] - (1 - diversity) * redundancy[i]; n when all are taken. Inputs
 // finite.
@@ -188,6 +195,8 @@ struct Kernels {
     DenseTile* dense_l2_tile;
     DenseCosines* dense_cosines;
     DenseFloat* dense_float;
+    DenseDot64* dense_dot_64;
+    DenseDot64* dense_l2_64;
     ScreenPanel* dense_screen;
     ScreenLimits* screen_limits;
     ScreenTake* screen_take;
@@ -219,6 +228,8 @@ DenseTile dense_dot_tile;
 DenseTile dense_l2_tile;
 DenseCosines dense_cosines;
 DenseFloat dense_float;
+DenseDot64 dense_dot_64;
+DenseDot64 dense_l2_64;
 ScreenPanel dense_screen;
 ScreenLimits screen_limits;
 ScreenTake screen_take;
@@ -250,6 +261,8 @@ DenseTile dense_dot_tile;
 DenseTile dense_l2_tile;
 DenseCosines dense_cosines;
 DenseFloat dense_float;
+DenseDot64 dense_dot_64;
+DenseDot64 dense_l2_64;
 ScreenPanel dense_screen;
 ScreenLimits screen_limits;
 ScreenTake screen_take;
@@ -281,6 +294,8 @@ DenseTile dense_dot_tile;
 DenseTile dense_l2_tile;
 DenseCosines dense_cosines;
 DenseFloat dense_float;
+DenseDot64 dense_dot_64;
+DenseDot64 dense_l2_64;
 ScreenPanel dense_screen;
 ScreenLimits screen_limits;
 ScreenTake screen_take;
@@ -307,9 +322,11 @@ using avx512::bm25_select;
 using avx512::bm25_settle;
 using avx512::dense_cosines;
 using avx512::dense_dot;
+using avx512::dense_dot_64;
 using avx512::dense_dot_tile;
 using avx512::dense_float;
 using avx512::dense_l2;
+using avx512::dense_l2_64;
 using avx512::dense_l2_tile;
 using avx512::dense_square;
 using avx512::mmr_step;
@@ -339,9 +356,11 @@ using avx512::bm25_select;
 using avx512::bm25_settle;
 using avx512::dense_cosines;
 using avx512::dense_dot;
+using avx512::dense_dot_64;
 using avx512::dense_dot_tile;
 using avx512::dense_float;
 using avx512::dense_l2;
+using avx512::dense_l2_64;
 using avx512::dense_l2_tile;
 using avx512::dense_square;
 using avx512::mmr_step;
@@ -378,6 +397,8 @@ DenseTile dense_dot_tile;
 DenseTile dense_l2_tile;
 DenseCosines dense_cosines;
 DenseFloat dense_float;
+DenseDot64 dense_dot_64;
+DenseDot64 dense_l2_64;
 ScreenPanel dense_screen;
 ScreenLimits screen_limits;
 ScreenTake screen_take;

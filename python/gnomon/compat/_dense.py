@@ -16,14 +16,14 @@ import numpy.typing as npt
 from .. import _core
 from ..dense_index import DenseIndex
 
-_FEW_QUERIES, _FEW_ROWS = 32, 4096
+_FEW_QUERIES, FEW_ROWS = 32, 4096
 
 Float32 = npt.NDArray[np.float32]
 
 
 def index_of(rows: Float32, metric: str) -> DenseIndex:
     """An index over the rows as they lie; they must not be written to while it lives."""
-    screen = "int8" if len(rows) >= _FEW_ROWS else "none"
+    screen = "int8" if len(rows) >= FEW_ROWS else "none"
     return DenseIndex.build(rows, metric=metric, screen=screen, copy=False)
 
 
@@ -36,7 +36,7 @@ def top_rows(
     [[0], [1]]
     """
     best = min(k, len(rows))
-    if len(queries) < _FEW_QUERIES or len(rows) < _FEW_ROWS:
+    if len(queries) < _FEW_QUERIES or len(rows) < FEW_ROWS:
         found: Any = _core.dense_top_k(rows, queries, metric, best, "zero", threads or 0)
         return found[0], found[1]
     index = index_of(rows, metric)
