@@ -11,14 +11,14 @@
 namespace gnomon {
 namespace {
 
-const double kRounding = std::ldexp(1.0, -21);
-constexpr int kMostExponent = 500;    // of l2's scale
-constexpr int kPlainExponent = 1000;  // of a factor that is one normal number
-constexpr float kMostNear = 1.0995116e12F;             // 2^40
-constexpr std::size_t kChunk = 2048;                   // rows that one thread takes at a time
-constexpr std::size_t kBlock = 32;                     // rows scored for one query after the other
-constexpr std::size_t kGroup = 64;                     // queries that share a pass over the rows
-constexpr std::size_t kAhead = 8;                      // rows that are asked for while as many are scored
+constexpr double kRounding = 1.0 / (1 << 21);
+constexpr int kMostExponent = 500;          // of l2's scale
+constexpr int kPlainExponent = 1000;        // of a factor that is one normal number
+constexpr float kMostNear = 1.0995116e12F;  // 2^40
+constexpr std::size_t kChunk = 2048;        // rows that one thread takes at a time
+constexpr std::size_t kBlock = 32;          // rows scored for one query after the other
+constexpr std::size_t kGroup = 64;          // queries that share a pass over the rows
+constexpr std::size_t kAhead = 8;           // rows that are asked for while as many are scored
 constexpr std::size_t kHitBytes = std::size_t{256} << 20;
 
 // frexp's exponent of the greatest magnitude; throws for a component that is not finite.
@@ -201,7 +201,8 @@ Dense64::Dense64(const double* data, std::size_t rows, std::size_t dim, std::sha
             for (std::size_t r = 0; r < n; ++r) {
                 read(first + r, scaled);
                 if (metric_ == Metric::cosine)
-                    std::copy(scaled.begin(), scaled.end(), memory.begin() + static_cast<std::ptrdiff_t>(r * dim));
+                    std::copy(scaled.begin(), scaled.end(),
+                              memory.begin() + static_cast<std::ptrdiff_t>(r * dim));
                 else
                     near(row(first + r), memory.data() + r * dim);
             }

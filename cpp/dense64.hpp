@@ -12,8 +12,8 @@
 //           2.1 u (|x'| + |q'|)^2
 // and kRounding = 2^-21 = 8 u covers both as DenseScreen::build counts it. A coded score is the row's times
 // 2^(2 e). Subnormal float32 err by 2^-150 at most, which kTiny and kSlack cover beside components near 1.
-// A query whose coded components reach 2^40, and rows whose e is beyond 500 (their squares may leave float64),
-// have no bounds: they are scanned, as are queries that the bounds do not decide.
+// A query whose coded components reach 2^40, and rows whose e is beyond 500 (their squares may leave
+// float64), have no bounds: they are scanned, as are queries that the bounds do not decide.
 #pragma once
 #include <memory>
 #include <vector>
@@ -24,8 +24,8 @@ namespace gnomon {
 
 class Dense64 {
   public:
-    // `data` [rows, dim] must stay as it is while `owner` is held. `centre` [dim] and `exponent` are c and e of
-    // l2. Throws InvalidInput for ip and, naming the row, for one that is not finite.
+    // `data` [rows, dim] must stay as it is while `owner` is held. `centre` [dim] and `exponent` are c and e
+    // of l2. Throws InvalidInput for ip and, naming the row, for one that is not finite.
     Dense64(const double* data, std::size_t rows, std::size_t dim, std::shared_ptr<const void> owner,
             Metric metric, std::vector<double> centre, int exponent, bool screened, std::size_t threads,
             const Kernels& kernels);

@@ -44,19 +44,24 @@ constexpr double kFloatMost = 1e37;  // magnitudes beyond it have no float32 bou
 
 // The n rows from `first` on as float32 [n, dim], which may lie in `memory`. It has written their squares to
 // where the caller of build() keeps all of them.
-using PanelRows =
-    std::function<const float*(std::size_t first, std::size_t n, std::vector<float>& memory)>;
+using PanelRows = std::function<const float*(std::size_t first, std::size_t n, std::vector<float>& memory)>;
 
 class DenseScreen {
   public:
     DenseScreen() = default;
     static DenseScreen build(Matrix rows, const double* squares, Metric metric, const Rotation& rotation,
                              std::size_t threads, const Kernels& kernels);
-    // From rows that are made a panel at a time. `rounding`: how far the real rows and queries may be from the
-    // coded ones: scores from them differ by at most rounding |v| |y|, for l2 rounding (|x| + |q|)^2 / 2.
+    // From rows that are made a panel at a time. `rounding`: how far the real rows and queries may be from
+    // the coded ones: scores from them differ by at most rounding |v| |y|, for l2 rounding (|x| + |q|)^2 / 2.
     static DenseScreen build(std::size_t rows, std::size_t dim, const PanelRows& panel, const double* squares,
                              Metric metric, const Rotation& rotation, double rounding, std::size_t threads,
                              const Kernels& kernels);
+    // Of dim dimensions and no rows, for queries to be coded for.
+    static DenseScreen shaped(std::size_t dim);
+    // A screen that is used once, coded in float32: a third of the time. Its squares are written. Throws
+    // Unfit for rows that have no float32 bounds.
+    static DenseScreen quick(Matrix rows, Metric metric, double* squares, const Kernels& kernels);
+    struct Unfit {};
     static bool possible(std::size_t dim) { return dim >= 1 && dim <= kScreenDims; }
     // Whether building one pays: fewer rows are scanned as fast, and codes of few dims decide little.
     static bool worthwhile(std::size_t rows, std::size_t dim);
@@ -172,5 +177,13 @@ std::vector<std::vector<Hit>> screened_top_k(Matrix rows, const double* squares,
                                              const DenseWanted& wanted, Heads heads, std::size_t threads,
                                              const Kernels& kernels, DenseStats& stats,
                                              const ExactRows* exact = nullptr);
+
+// As dense_top_k for rows that are searched once: they are coded a part at a time, a part is screened while
+// it is in a cache, and their squares are written. Throws DenseScreen::Unfit for rows or queries that have no
+// bounds, or are not finite.
+std::vector<std::vector<Hit>> streamed_top_k(Matrix rows, double* squares, Matrix queries,
+                                             const double* query_squares, Metric metric,
+                                             const DenseWanted& wanted, std::size_t threads,
+                                             const Kernels& kernels);
 
 }  // namespace gnomon

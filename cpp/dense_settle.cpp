@@ -45,7 +45,8 @@ void score_group(const ScreenBatch& batch, std::span<const std::size_t> numbers,
     const std::size_t block =
         std::max<std::size_t>(8, kBlockBytes / std::max<std::size_t>(1, batch.rows.dim * sizeof(float)));
     const std::size_t blocks = (batch.rows.rows + block - 1) / block;
-    const bool by_block = batch.exact == nullptr && group.size() > 1 && total >= kDense * blocks * group.size();
+    const bool by_block =
+        batch.exact == nullptr && group.size() > 1 && total >= kDense * blocks * group.size();
     if (!by_block) {
         for (std::size_t g = 0; g < group.size(); ++g)
             score_rows(batch, numbers[g], group[g].values, *group[g].rows, Reach::far,

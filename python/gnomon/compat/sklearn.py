@@ -27,6 +27,8 @@ data (``X=None``)           first is left out instead
 ``radius_neighbors``        unordered, or by NumPy's sort    by id, or distance, then id
 float16 data                float64 distances                the same
 NaN or infinity             ValueError                       the same
+writing to ``X`` after      the next search sees it          undefined answers until the next
+``fit``                                                      ``fit``: there are codes beside it
 a tree, sparse data,        searched                         scikit-learn searches; with a
 another metric, callables                                    UserWarning unless a tree was asked
                                                              for or sparse data given

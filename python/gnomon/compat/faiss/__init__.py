@@ -29,8 +29,9 @@ metrics                     a dozen                          L2, inner product; 
                                                              own, with a UserWarning
 ``normalize_L2``            float32 lengths                  float64 lengths; float32 arrays only,
                                                              of any strides
-``add``                     copies the rows                  the same; the first search after it
-                                                             prepares a screen (a quarter more)
+``add``                     copies the rows                  the same, but ``add(x, copy=False)``;
+                                                             the first search after it prepares a
+                                                             screen (a quarter more)
 ``codes``, ``id_map``       std::vector                      arrays; ``codes`` is a copy
 ``add_sa_codes``, ``xb``    there                            not there
 pickling, ``deepcopy``      there                            the same
