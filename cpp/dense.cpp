@@ -78,6 +78,25 @@ void score_block(const Group& group, const Block& block, double* scores) {
             scores + q * kBlock);
 }
 
+// As score_block for a whole block, while the rows from `next` on are on their way: memory would be idle as
+// long as rows are scored that lie in a cache. So many lines are asked for as arrive meanwhile.
+void score_ahead(const Group& group, const Block& block, std::size_t next, double* scores) {
+    constexpr std::size_t kRows = 8;
+    constexpr std::size_t kLines = 48;  // for a query's dots with as many rows, 384 dims
+    const std::size_t dim = group.rows.dim;
+    const char* ahead = reinterpret_cast<const char*>(group.rows.data + next * dim);
+    const char* const end =
+        reinterpret_cast<const char*>(group.rows.data + std::min(next + kBlock, group.rows.rows) * dim);
+    DenseTile* const tile =
+        group.metric == Metric::l2 ? group.kernels.dense_l2_tile : group.kernels.dense_dot_tile;
+    for (std::size_t r = 0; r < block.n; r += kRows) {
+        for (std::size_t line = 0; line < kLines * group.n && ahead < end; ++line, ahead += 64)
+            __builtin_prefetch(ahead, 0, 2);
+        tile(group.queries.data(), group.n, group.rows.data + (block.first + r) * dim,
+             std::min(kRows, block.n - r), dim, scores + r, kBlock);
+    }
+}
+
 // Dots to scores, and those that reach the threshold to the query's collection. A cosine takes a root and a
 // division; a dot that is below the threshold by more than their rounding (some 2^-52, here 1e-12) needs
 // neither. What is no number passes every comparison and is found.
@@ -127,7 +146,10 @@ void scan_chunk(const Group& group, const DenseWanted& wanted, std::size_t first
         }
         const Block block = block_of(wanted, row, end, group.rows.rows);
         if (block.n == 0) continue;
-        score_block(group, block, scores.data());
+        if (group.fresh != nullptr && block.whole)
+            score_ahead(group, block, end, scores.data());
+        else
+            score_block(group, block, scores.data());
         for (std::size_t i = 0; i < block.n; ++i) {
             squares[i] = group.squares[block.whole ? row + i : block.ids[i]];
             roots[i] = std::sqrt(squares[i]);

@@ -139,7 +139,8 @@ void code_panel(const Coding& coding, const double* squares, const double* facto
 // least 1e-12. So
 //   |r| <= sqrt(sum) (1 + (D / 16 + 16) 2u) + 4 u |y|.
 void quick_panel(Matrix part, const double* squares, Metric metric, std::size_t steps,
-                 std::vector<std::uint8_t>& lines, const Kernels& kernels, PanelBuffers out) {
+                 std::vector<std::uint8_t>& lines, const float* next, const Kernels& kernels,
+                 PanelBuffers out) {
     constexpr double kLeast = 1e-24;
     constexpr double kMost = 1e36;
     float factors[kPanelRows];
@@ -159,6 +160,8 @@ void quick_panel(Matrix part, const double* squares, Metric metric, std::size_t 
     double norm = 0.0;
     double least = std::numeric_limits<double>::infinity();
     for (std::size_t r = 0; r < part.rows; ++r) {
+        for (std::size_t d = 0; next != nullptr && d < part.dim; d += 16)
+            __builtin_prefetch(next + r * part.dim + d, 0, 2);
         const float sum = kernels.screen_quick(part.data + r * part.dim, part.dim, factors[r], scale,
                                                1.0F / scale, lines.data() + r * steps * 4);
         const double own = metric == Metric::cosine ? 1.0 : norm_above(squares[r]);
@@ -198,7 +201,9 @@ DenseScreen DenseScreen::quick(Matrix rows, Metric metric, double* squares, cons
         const std::size_t first = p * kPanelRows;
         const Matrix part{rows.data + first * rows.dim, std::min(kPanelRows, rows.rows - first), rows.dim};
         kernels.dense_square(part.data, part.rows, rows.dim, rows.dim, squares + first);
-        quick_panel(part, squares + first, metric, steps, lines, kernels,
+        const std::size_t end = first + kPanelRows;  // whole panels behind it are on their way meanwhile
+        const float* const next = end + kPanelRows <= rows.rows ? rows.data + end * rows.dim : nullptr;
+        quick_panel(part, squares + first, metric, steps, lines, next, kernels,
                     {codes.get() + p * bytes, &scales[p], residuals.data() + first, bounds.data() + 3 * p,
                      nullptr, nullptr});
     }

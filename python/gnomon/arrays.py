@@ -56,6 +56,8 @@ def as_float32(value: Any, name: str) -> npt.NDArray[np.float32]:
             return rows
     if is_tensor(value) and value.is_floating_point():
         value = _to_numpy(value.detach(), "float32")
+        if value.flags.carray:
+            return value
     array = as_float64(value, name) if is_tensor(value) else _as_array(value, name)
     if array.dtype.kind not in "fiub" and array.dtype.name == "bfloat16":
         # The upper half of a float32; the type is not numpy's own, its bytes are.

@@ -382,3 +382,10 @@ def test_rows_that_are_not_copied() -> None:
         assert mine.tolist() == other.tolist()
     with pytest.raises(ValueError, match="row 1"):
         held.add(np.array([[1.0] * 8, [np.nan] * 8], np.float32), copy=False)
+
+
+def test_a_distance_beyond_float32_is_found() -> None:
+    index = ours.IndexFlatL2(2)
+    index.add(np.array([[3e38, 0], [0, 0]], np.float32))
+    near, ids = index.search(np.array([[1, 0]], np.float32), 2)
+    assert (near.tolist(), ids.tolist()) == ([[1.0, np.inf]], [[1, 0]])
