@@ -9,7 +9,7 @@ is left out. "first" is the first query after a write, which makes the matrix.
 
 Memory is a child process's that does nothing else: its peak over its input, of 1,000,000 x 384. The
 input of a store is what the process holds once it is filled, a thousand lists of Python floats at a
-time as clients bring them and as nothing but the store keeps them: 12 GB, which a machine has to
+time as clients bring them and as nothing but the store keeps them: 16 GB, which a machine has to
 have. The input of MTEB's and BEIR's search is the float32 matrix.
 """
 
