@@ -4,7 +4,7 @@ bench_compat.py [--rows 100000] [--documents 100000] [--rounds 5] [--memory-rows
 
 Each figure is a ratio of medians, the package's CPU time over gnomon's, of rounds that take turns
 in one process, after one call of the package and ten of gnomon; a package that is not installed is
-left out. Memory is the peak of a child process that holds N x 384 float32 rows and searches them,
+left out. Memory is the peak of a child process that holds N x 384 rows and searches them,
 less what it had before the rows were made, over the bytes of the rows.
 
 Vectors are as in bench_dense.py. Documents are 60 words each from 50,000, drawn by Zipf's law;
@@ -198,38 +198,53 @@ MEMORY = {
     "    index.search(x[:100], 10)",
     "txtai.Exact": "from gnomon.compat.txtai import Exact\n"
     "def use(x):\n    ann = Exact({})\n    ann.index(x)\n    ann.search(x[:100], 10)",
-    "sklearn.ExactNearestNeighbors": "from gnomon.compat.sklearn import ExactNearestNeighbors\n"
-    "def use(x): ExactNearestNeighbors(metric='cosine').fit(x).kneighbors(x[:100])",
 }
+for _metric in ("cosine", "euclidean"):
+    for _kind in ("float32", "float64"):
+        MEMORY[f"sklearn.ExactNearestNeighbors, {_metric}, {_kind}"] = (
+            "from gnomon.compat.sklearn import ExactNearestNeighbors\n"
+            f"def use(x): ExactNearestNeighbors(algorithm='brute', metric='{_metric}')"
+            ".fit(x).kneighbors(x[:100])"
+        )
+MEMORY["faiss.IndexFlatIP, add(x, copy=False)"] = MEMORY["faiss.IndexFlatIP"].replace(
+    "add(x)", "add(x, copy=False)"
+)
+MEMORY["faiss.IndexFlatIP of faiss itself"] = (
+    "import faiss\n"
+    "def use(x):\n    index = faiss.IndexFlatIP(x.shape[1])\n    index.add(x)\n"
+    "    index.search(x[:100], 10)"
+)
 CHILD = """
 import numpy as np
 {code}
 def peak():  # of this program: ru_maxrss would begin with its parent's
     lines = open("/proc/self/status").read().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) * 1024
-use(np.random.default_rng(0).standard_normal((1000, {dim}), dtype=np.float32))
+use(np.random.default_rng(0).standard_normal((1000, {dim}), dtype=np.{kind}))
 before = peak()
-x = np.empty(({n}, {dim}), np.float32)
+x = np.empty(({n}, {dim}), np.{kind})
 for start in range(0, {n}, 10000):
-    np.random.default_rng(start).standard_normal(out=x[start:start + 10000], dtype=np.float32)
+    np.random.default_rng(start).standard_normal(out=x[start:start + 10000], dtype=np.{kind})
 use(x)
 print((peak() - before) / x.nbytes)
 """
 
 
-COPIES = {"faiss.IndexFlatIP": 1}  # that the peer's interface demands: rows given may be written to
+# What must exist beside the input: add() copies by its contract, as rows given may be written to.
+COPIES = {"faiss.IndexFlatIP": 1, "faiss.IndexFlatIP of faiss itself": 1}
 
 
 def memory(n: int) -> Iterator[Row]:
     for name, code in MEMORY.items():
-        script = CHILD.format(code=code, n=n, dim=DIM)
+        kind = "float64" if name.endswith("float64") else "float32"
+        script = CHILD.format(code=code, n=n, dim=DIM, kind=kind)
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
         if done.returncode:
             if "ModuleNotFoundError" in done.stderr or "ImportError" in done.stderr:
                 continue
             raise SystemExit(done.stderr)
         held = 1 + COPIES.get(name, 0)
-        with_copy = " and the copy that faiss makes too" if held > 1 else ""
+        with_copy = " and the copy that add() makes" if held > 1 else ""
         yield {
             "what": f"peak memory over the input{with_copy}, {name}, {n:,} x {DIM}",
             "value": float(done.stdout) / held,

@@ -60,6 +60,7 @@ PYBIND11_MODULE(_core, module) {
     gnomon::register_bm25_device(module);
     gnomon::register_filter(module);
     gnomon::register_dense(module);
+    gnomon::register_dense64(module);
     gnomon::register_trigram(module);
     gnomon::register_lines(module);
     gnomon::register_corpus(module);

@@ -21,6 +21,7 @@ void register_query(pybind11::module_& module);
 void register_bm25_search(pybind11::module_& module);
 void register_bm25_device(pybind11::module_& module);  // after register_bm25_search
 void register_dense(pybind11::module_& module);
+void register_dense64(pybind11::module_& module);
 void register_trigram(pybind11::module_& module);  // after register_storage
 void register_lines(pybind11::module_& module);    // after register_storage
 void register_corpus(pybind11::module_& module);

@@ -11,6 +11,7 @@
 
 #include "bindings.hpp"
 #include "dense_index.hpp"
+#include "dense_once.hpp"
 #include "error.hpp"
 #include "mmr.hpp"
 #include "parallel.hpp"
@@ -62,10 +63,7 @@ py::tuple top_k(const F32Array& vectors, const F32Array& queries, std::string_vi
     std::vector<std::vector<Hit>> results;
     {
         const py::gil_scoped_release release;
-        const std::vector<double> squares =
-            checked_squares(rows, "documents", metric, zero, threads, kernels);
-        const std::vector<double> own = checked_squares(wanted, "query", metric, zero, threads, kernels);
-        results = dense_top_k(rows, squares.data(), wanted, own.data(), metric, {k}, threads, kernels);
+        results = once_top_k(rows, wanted, metric, zero, k, threads, kernels);
     }
     return to_arrays(results, std::min(k, rows.rows));
 }

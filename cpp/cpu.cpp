@@ -23,9 +23,10 @@ namespace {
             level::bm25_find, level::bm25_settle, level::bm25_bound, level::bm25_levels, level::bm25_blocks, \
             level::bm25_above, level::dense_dot, level::dense_l2, level::dense_square,                       \
             level::dense_dot_tile, level::dense_l2_tile, level::dense_cosines, level::dense_float,           \
-            level::dense_screen, level::screen_limits, level::screen_take, level::screen_untangle,           \
-            level::screen_tails, level::screen_reach, level::screen_code, level::screen_greatest,            \
-            level::screen_kth, level::mmr_step, level::lines_window                                          \
+            level::dense_dot_64, level::dense_l2_64, level::dense_screen, level::screen_limits,              \
+            level::screen_take, level::screen_untangle, level::screen_tails, level::screen_reach,            \
+            level::screen_code, level::screen_greatest, level::screen_quick, level::screen_kth,              \
+            level::mmr_step, level::lines_window                                                             \
     }
 
 #ifdef GNOMON_HAVE_AVX512AMX

@@ -1,6 +1,7 @@
 #include "dense.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cmath>
 #include <string>
@@ -50,7 +51,17 @@ struct Group {
     std::size_t n;
     Metric metric;
     const Kernels& kernels;
+    double* fresh = nullptr;  // where squares that are not known yet are written
+    std::atomic<bool>* finite = nullptr;
 };
+
+// The squares of a block's rows; says whether they are finite.
+bool fresh_squares(const Group& group, std::size_t first, std::size_t last) {
+    double* const squares = group.fresh + first;
+    group.kernels.dense_square(group.rows.data + first * group.rows.dim, last - first, group.rows.dim,
+                               group.rows.dim, squares);
+    return std::all_of(squares, squares + (last - first), [](double x) { return std::isfinite(x); });
+}
 
 void score_block(const Group& group, const Block& block, double* scores) {
     const std::size_t dim = group.rows.dim;
@@ -65,6 +76,25 @@ void score_block(const Group& group, const Block& block, double* scores) {
     for (std::size_t q = 0; q < group.n; ++q)
         dot(group.queries.data() + q * dim, group.rows.data, block.ids, block.n, dim, dim,
             scores + q * kBlock);
+}
+
+// As score_block for a whole block, while the rows from `next` on are on their way: memory would be idle as
+// long as rows are scored that lie in a cache. So many lines are asked for as arrive meanwhile.
+void score_ahead(const Group& group, const Block& block, std::size_t next, double* scores) {
+    constexpr std::size_t kRows = 8;
+    constexpr std::size_t kLines = 48;  // for a query's dots with as many rows, 384 dims
+    const std::size_t dim = group.rows.dim;
+    const char* ahead = reinterpret_cast<const char*>(group.rows.data + next * dim);
+    const char* const end =
+        reinterpret_cast<const char*>(group.rows.data + std::min(next + kBlock, group.rows.rows) * dim);
+    DenseTile* const tile =
+        group.metric == Metric::l2 ? group.kernels.dense_l2_tile : group.kernels.dense_dot_tile;
+    for (std::size_t r = 0; r < block.n; r += kRows) {
+        for (std::size_t line = 0; line < kLines * group.n && ahead < end; ++line, ahead += 64)
+            __builtin_prefetch(ahead, 0, 2);
+        tile(group.queries.data(), group.n, group.rows.data + (block.first + r) * dim,
+             std::min(kRows, block.n - r), dim, scores + r, kBlock);
+    }
 }
 
 // Dots to scores, and those that reach the threshold to the query's collection. A cosine takes a root and a
@@ -109,9 +139,17 @@ void scan_chunk(const Group& group, const DenseWanted& wanted, std::size_t first
     double squares[kBlock];
     double roots[kBlock];
     for (std::size_t row = first; row < last; row += kBlock) {
-        const Block block = block_of(wanted, row, std::min(row + kBlock, last), group.rows.rows);
+        const std::size_t end = std::min(row + kBlock, last);
+        if (group.fresh != nullptr && !fresh_squares(group, row, end)) {
+            group.finite->store(false);
+            return;
+        }
+        const Block block = block_of(wanted, row, end, group.rows.rows);
         if (block.n == 0) continue;
-        score_block(group, block, scores.data());
+        if (group.fresh != nullptr && block.whole)
+            score_ahead(group, block, end, scores.data());
+        else
+            score_block(group, block, scores.data());
         for (std::size_t i = 0; i < block.n; ++i) {
             squares[i] = group.squares[block.whole ? row + i : block.ids[i]];
             roots[i] = std::sqrt(squares[i]);
@@ -164,7 +202,12 @@ std::vector<double> checked_squares(Matrix matrix, const char* what, Metric metr
         throw InvalidInput(std::string(what) + " has " + std::to_string(matrix.rows) +
                            " rows; at most 4,294,967,294 fit one index, so shard it");
     std::vector<double> squares = squares_of(matrix, threads, kernels);
-    for (std::size_t row = 0; row < matrix.rows; ++row) {
+    check_squares(squares, what, metric, on_zero);
+    return squares;
+}
+
+void check_squares(std::span<const double> squares, const char* what, Metric metric, OnZero on_zero) {
+    for (std::size_t row = 0; row < squares.size(); ++row) {
         if (!std::isfinite(squares[row]))
             throw InvalidInput(std::string(what) + ": row " + std::to_string(row) +
                                " holds a NaN or a value that is infinite as float32; remove or replace it");
@@ -173,13 +216,14 @@ std::vector<double> checked_squares(Matrix matrix, const char* what, Metric metr
                 std::string(what) + ": row " + std::to_string(row) +
                 " is a zero vector, which has no direction; remove it or pass on_zero=\"zero\"");
     }
-    return squares;
 }
 
-std::vector<std::vector<Hit>> dense_top_k(Matrix rows, const double* squares, Matrix queries,
-                                          const double* query_squares, Metric metric,
-                                          const DenseWanted& wanted, std::size_t threads,
-                                          const Kernels& kernels) {
+namespace {
+
+std::vector<std::vector<Hit>> top_k(Matrix rows, const double* squares, double* fresh,
+                                    std::atomic<bool>* finite, Matrix queries, const double* query_squares,
+                                    Metric metric, const DenseWanted& wanted, std::size_t threads,
+                                    const Kernels& kernels) {
     if (rows.dim != queries.dim)
         throw InvalidInput("queries have " + std::to_string(queries.dim) +
                            " dimensions but the vectors have " + std::to_string(rows.dim));
@@ -193,20 +237,46 @@ std::vector<std::vector<Hit>> dense_top_k(Matrix rows, const double* squares, Ma
     for (std::size_t first = 0; first < queries.rows; first += most) {
         const std::size_t n = std::min(most, queries.rows - first);
         const float* const part = queries.data + first * queries.dim;
-        const Group group{rows,   squares, {part, part + n * queries.dim}, query_squares + first, n,
-                          metric, kernels};
+        const Group group{rows,
+                          squares,
+                          {part, part + n * queries.dim},
+                          query_squares + first,
+                          n,
+                          metric,
+                          kernels,
+                          first == 0 ? fresh : nullptr,
+                          finite};
         TopK none(k);
         none.raise(wanted.min_score);
         std::vector<std::vector<TopK>> best(workers, std::vector<TopK>(n, none));
         parallel_for(workers, chunks, [&](std::size_t worker, std::size_t chunk) {
             scan_chunk(group, wanted, chunk * kChunk, best[worker].data());
         });
+        if (finite != nullptr && !finite->load()) return {};
         parallel_for(workers, n, [&](std::size_t, std::size_t q) {
             for (std::size_t worker = 1; worker < workers; ++worker) best[0][q].merge(best[worker][q]);
             results[first + q] = best[0][q].take();
         });
     }
     return results;
+}
+
+}  // namespace
+
+bool dense_top_k_once(Matrix rows, double* squares, Matrix queries, const double* query_squares,
+                      Metric metric, const DenseWanted& wanted, std::size_t threads, const Kernels& kernels,
+                      std::vector<std::vector<Hit>>& results) {
+    std::atomic<bool> finite{true};
+    results =
+        top_k(rows, squares, squares, &finite, queries, query_squares, metric, wanted, threads, kernels);
+    return finite.load();
+}
+
+std::vector<std::vector<Hit>> dense_top_k(Matrix rows, const double* squares, Matrix queries,
+                                          const double* query_squares, Metric metric,
+                                          const DenseWanted& wanted, std::size_t threads,
+                                          const Kernels& kernels) {
+    return top_k(rows, squares, nullptr, nullptr, queries, query_squares, metric, wanted, threads, kernels);
 }
 
 }  // namespace gnomon

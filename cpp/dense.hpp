@@ -75,6 +75,15 @@ struct DenseWanted {
 // is not, which a damaged file or a writer to the caller's memory can make.
 [[noreturn]] void throw_not_a_number();
 
+// checked_squares()' checks of squares that are there.
+void check_squares(std::span<const double> squares, const char* what, Metric metric, OnZero on_zero);
+
+// dense_top_k() of rows whose squares are not known: they are made, and written, while a block of rows is in
+// a cache, so memory is read once. Says whether all are finite; what is found is nothing if not.
+bool dense_top_k_once(Matrix rows, double* squares, Matrix queries, const double* query_squares,
+                      Metric metric, const DenseWanted& wanted, std::size_t threads, const Kernels& kernels,
+                      std::vector<std::vector<Hit>>& results);
+
 // For each query the wanted rows, best first. `squares` belong to `rows`. Throws CorruptIndex when a score is
 // NaN, which rows that passed checked_squares() cannot give.
 std::vector<std::vector<Hit>> dense_top_k(Matrix rows, const double* squares, Matrix queries,

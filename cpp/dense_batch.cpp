@@ -39,7 +39,7 @@ bool ScreenBatch::representable(std::size_t q) const {
 double ScreenBatch::needed(std::size_t q, float threshold) const {
     const double value = static_cast<double>(threshold);
     if (metric != Metric::l2 || !std::isfinite(value)) return value;
-    return (value + queries.square[q]) / 2 - kSlack * queries.norm[q] * queries.norm[q];
+    return (value + queries.square[q]) / 2 - screen.own_slack() * queries.norm[q] * queries.norm[q];
 }
 
 PanelLimits panel_limits(const ScreenBatch& batch, std::size_t panel, Extent extent, bool bare) {
@@ -51,7 +51,7 @@ PanelLimits panel_limits(const ScreenBatch& batch, std::size_t panel, Extent ext
     PanelLimits limits{};
     limits.inverse =
         extent == Extent::head ? 1.0 / scale : std::ldexp(1.0, screen.rotation().shift()) / scale;
-    if (l2) limits.offset = screen.least_square(panel) / 2 - kSlack * norm * norm;
+    if (l2) limits.offset = screen.least_square(panel) / 2 - screen.own_slack() * norm * norm;
     if (bare) return limits;
     limits.per_norm = worst + screen.slack() * norm;
     limits.per_residual = norm + worst;
@@ -80,7 +80,7 @@ TakeBounds take_bounds(const ScreenBatch& batch, std::size_t q, std::size_t pane
     if (bare) return bounds;
     const double magnitude = l2 ? 2 * (own + norm) * (own + norm) : 4 * own * norm;
     bounds.fixed = outward(factor * (queries.residual[q] * norm + screen.slack() * own * norm) +
-                           kFloatSlack * magnitude + kTiny);
+                           (kFloatSlack + screen.own_slack() - kSlack) * magnitude + kTiny);
     bounds.slope = outward(factor * (own + queries.residual[q]));
     if (extent == Extent::head) bounds.tail_slope = outward(factor * queries.tail[q]);
     return bounds;

@@ -26,7 +26,12 @@ struct ScreenBatch {
     std::size_t k;  // at most the rows
     std::size_t threads;
     const Kernels& kernels;
+    const ExactRows* exact = nullptr;      // instead of `rows`
+    const std::size_t* numbers = nullptr;  // of the queries in the whole search
 
+    std::size_t base = 0;  // panels of the rows before the screen's first
+
+    double coded(double score) const { return exact == nullptr ? score : exact->coded(score); }
     std::size_t n() const { return queries.n; }
     // Whether float32 bounds can hold the query's magnitudes.
     bool representable(std::size_t q) const;

@@ -17,6 +17,7 @@
 namespace gnomon {
 namespace {
 
+constexpr double kQuickRounding = 1.0 / (1 << 22);
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr std::uint64_t kLayout = 2;  // of rotated panels in a file: tails row by row
 
@@ -131,7 +132,88 @@ void code_panel(const Coding& coding, const double* squares, const double* facto
     if (out.tails != nullptr) *out.greatest_tail = rounded_up(tail);
 }
 
+// code_panel in float32, u = 2^-24. The coded row is y = fl(f x) with f = fl(1 / |x|) for cosine, 1
+// otherwise: |y - x / |x|| <= 2.02 u, which kQuickRounding covers. The rest of a component is y - a c with an
+// error of at most u |a c| + u |rest| <= u |y| + 3 u |rest|, its square's sum in sixteen lanes errs by (D /
+// 16 + 8) u of itself, and what underflows by sqrt(D) 2^-74 in the root: below u |y| / 4, as norms are at
+// least 1e-12. So
+//   |r| <= sqrt(sum) (1 + (D / 16 + 16) 2u) + 4 u |y|.
+void quick_panel(Matrix part, const double* squares, Metric metric, std::size_t steps,
+                 std::vector<std::uint8_t>& lines, const float* next, const Kernels& kernels,
+                 PanelBuffers out) {
+    constexpr double kLeast = 1e-24;
+    constexpr double kMost = 1e36;
+    float factors[kPanelRows];
+    double greatest = 0.0;
+    for (std::size_t r = 0; r < part.rows; ++r) {
+        if (squares[r] != 0.0 && !(squares[r] >= kLeast && squares[r] <= kMost)) throw DenseScreen::Unfit();
+        factors[r] = static_cast<float>(unit(metric, squares[r]));
+        greatest = std::max(greatest,
+                            static_cast<double>(kernels.screen_greatest(part.data + r * part.dim, part.dim)) *
+                                static_cast<double>(factors[r]));
+    }
+    const float scale =
+        std::max(rounded_up(greatest * (1.0 + 1e-6) / 127.0), std::numeric_limits<float>::min());
+    lines.assign(steps * kPanelRows * 4, 128);
+    const double wide = 1.0 + (static_cast<double>(part.dim) / 16 + 16) * std::ldexp(1.0, -23);
+    double worst = 0.0;
+    double norm = 0.0;
+    double least = std::numeric_limits<double>::infinity();
+    for (std::size_t r = 0; r < part.rows; ++r) {
+        for (std::size_t d = 0; next != nullptr && d < part.dim; d += 16)
+            __builtin_prefetch(next + r * part.dim + d, 0, 2);
+        const float sum = kernels.screen_quick(part.data + r * part.dim, part.dim, factors[r], scale,
+                                               1.0F / scale, lines.data() + r * steps * 4);
+        const double own = metric == Metric::cosine ? 1.0 : norm_above(squares[r]);
+        out.residuals[r] =
+            rounded_up(std::sqrt(static_cast<double>(sum)) * wide + own * std::ldexp(1.0, -22));
+        worst = std::max(worst, static_cast<double>(out.residuals[r]));
+        norm = std::max(norm, own);
+        least = std::min(least, squares[r]);
+    }
+    kernels.screen_untangle(lines.data(), 0, steps, out.codes);
+    *out.scale = scale;
+    out.bounds[0] = rounded_up(worst);
+    out.bounds[1] = rounded_up(norm);
+    out.bounds[2] = rounded_down(least);
+}
+
 }  // namespace
+
+DenseScreen DenseScreen::shaped(std::size_t dim) {
+    DenseScreen screen;
+    screen.steps_ = (dim + 3) / 4;
+    screen.rounding_ = kQuickRounding;
+    return screen;
+}
+
+DenseScreen DenseScreen::quick(Matrix rows, Metric metric, double* squares, const Kernels& kernels) {
+    DenseScreen screen = shaped(rows.dim);
+    const std::size_t steps = screen.steps_;
+    const std::size_t panels = (rows.rows + kPanelRows - 1) / kPanelRows;
+    const std::size_t bytes = steps * kPanelRows * 4;
+    const std::shared_ptr<std::uint8_t> codes = aligned_bytes(panels * bytes);
+    std::vector<float> scales(panels);
+    std::vector<float> residuals(panels * kPanelRows, 0.0F);
+    std::vector<float> bounds(panels * 3);
+    std::vector<std::uint8_t> lines;
+    for (std::size_t p = 0; p < panels; ++p) {
+        const std::size_t first = p * kPanelRows;
+        const Matrix part{rows.data + first * rows.dim, std::min(kPanelRows, rows.rows - first), rows.dim};
+        kernels.dense_square(part.data, part.rows, rows.dim, rows.dim, squares + first);
+        const std::size_t end = first + kPanelRows;  // whole panels behind it are on their way meanwhile
+        const float* const next = end + kPanelRows <= rows.rows ? rows.data + end * rows.dim : nullptr;
+        quick_panel(part, squares + first, metric, steps, lines, next, kernels,
+                    {codes.get() + p * bytes, &scales[p], residuals.data() + first, bounds.data() + 3 * p,
+                     nullptr, nullptr});
+    }
+    screen.codes_ = Column<std::uint8_t>::of(codes.get(), panels * bytes, codes);
+    screen.scales_ = Column<float>::of(std::move(scales));
+    screen.residuals_ = Column<float>::of(std::move(residuals));
+    screen.bounds_ = Column<float>::of(std::move(bounds));
+    if (!screen.usable()) throw Unfit();
+    return screen;
+}
 
 bool DenseScreen::worthwhile(std::size_t rows, std::size_t dim) {
     return rows >= 512 && dim >= 16 && possible(dim);
@@ -139,11 +221,21 @@ bool DenseScreen::worthwhile(std::size_t rows, std::size_t dim) {
 
 DenseScreen DenseScreen::build(Matrix rows, const double* squares, Metric metric, const Rotation& rotation,
                                std::size_t threads, const Kernels& kernels) {
+    const auto panel = [&](std::size_t first, std::size_t, std::vector<float>&) {
+        return rows.data + first * rows.dim;
+    };
+    return build(rows.rows, rows.dim, panel, squares, metric, rotation, 0.0, threads, kernels);
+}
+
+DenseScreen DenseScreen::build(std::size_t rows, std::size_t dim, const PanelRows& panel,
+                               const double* squares, Metric metric, const Rotation& rotation,
+                               double rounding, std::size_t threads, const Kernels& kernels) {
     DenseScreen screen;
-    screen.steps_ = (rows.dim + 3) / 4;
+    screen.steps_ = (dim + 3) / 4;
     screen.rotation_ = rotation;
+    screen.rounding_ = rounding;
     const std::size_t steps = screen.steps_;
-    const std::size_t panels = (rows.rows + kPanelRows - 1) / kPanelRows;
+    const std::size_t panels = (rows + kPanelRows - 1) / kPanelRows;
     const std::size_t bytes = panels * steps * kPanelRows * 4;
     const std::shared_ptr<std::uint8_t> codes = aligned_bytes(bytes);
     std::vector<float> scales(panels);
@@ -151,14 +243,15 @@ DenseScreen DenseScreen::build(Matrix rows, const double* squares, Metric metric
     std::vector<float> bounds(panels * 3);
     std::vector<float> tails(rotation.empty() ? 0 : panels * (kPanelRows + 1), 0.0F);
     constexpr std::size_t kPanels = 16;
-    const auto code_one = [&](std::size_t p, std::vector<float>& rotated) {
+    const auto code_one = [&](std::size_t p, std::vector<float>& memory, std::vector<float>& rotated) {
         const std::size_t first = p * kPanelRows;
-        const Matrix part{rows.data + first * rows.dim, std::min(kPanelRows, rows.rows - first), rows.dim};
+        const std::size_t n = std::min(kPanelRows, rows - first);
+        const Matrix part{panel(first, n, memory), n, dim};
         double factors[kPanelRows];
         for (std::size_t r = 0; r < part.rows; ++r) factors[r] = unit(metric, squares[first + r]);
-        Coding coding{part.data, rows.dim, rotation.head, rotation.tail_shift};
+        Coding coding{part.data, dim, rotation.head, rotation.tail_shift};
         if (!rotation.empty()) {
-            rotated.resize(kPanelRows * rows.dim);
+            rotated.resize(kPanelRows * dim);
             rotate_rows(rotation, part, factors, rotated.data(), kernels);
             std::fill_n(factors, part.rows, 1.0);
             coding.values = rotated.data();
@@ -171,9 +264,10 @@ DenseScreen DenseScreen::build(Matrix rows, const double* squares, Metric metric
     };
     parallel_for(thread_count(threads), (panels + kPanels - 1) / kPanels,
                  [&](std::size_t, std::size_t chunk) {
+                     std::vector<float> memory;
                      std::vector<float> rotated;
                      for (std::size_t p = chunk * kPanels; p < std::min(panels, (chunk + 1) * kPanels); ++p)
-                         code_one(p, rotated);
+                         code_one(p, memory, rotated);
                  });
     screen.codes_ = Column<std::uint8_t>::of(codes.get(), bytes, codes);
     screen.scales_ = Column<float>::of(std::move(scales));

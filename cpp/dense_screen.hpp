@@ -27,6 +27,8 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <span>
 #include <vector>
 
 #include "dense.hpp"
@@ -40,11 +42,26 @@ constexpr double kSlack = 1e-9;
 constexpr double kFloatSlack = 1e-6;
 constexpr double kFloatMost = 1e37;  // magnitudes beyond it have no float32 bounds: such queries are scanned
 
+// The n rows from `first` on as float32 [n, dim], which may lie in `memory`. It has written their squares to
+// where the caller of build() keeps all of them.
+using PanelRows = std::function<const float*(std::size_t first, std::size_t n, std::vector<float>& memory)>;
+
 class DenseScreen {
   public:
     DenseScreen() = default;
     static DenseScreen build(Matrix rows, const double* squares, Metric metric, const Rotation& rotation,
                              std::size_t threads, const Kernels& kernels);
+    // From rows that are made a panel at a time. `rounding`: how far the real rows and queries may be from
+    // the coded ones: scores from them differ by at most rounding |v| |y|, for l2 rounding (|x| + |q|)^2 / 2.
+    static DenseScreen build(std::size_t rows, std::size_t dim, const PanelRows& panel, const double* squares,
+                             Metric metric, const Rotation& rotation, double rounding, std::size_t threads,
+                             const Kernels& kernels);
+    // Of dim dimensions and no rows, for queries to be coded for.
+    static DenseScreen shaped(std::size_t dim);
+    // A screen that is used once, coded in float32: a third of the time. Its squares are written. Throws
+    // Unfit for rows that have no float32 bounds.
+    static DenseScreen quick(Matrix rows, Metric metric, double* squares, const Kernels& kernels);
+    struct Unfit {};
     static bool possible(std::size_t dim) { return dim >= 1 && dim <= kScreenDims; }
     // Whether building one pays: fewer rows are scanned as fast, and codes of few dims decide little.
     static bool worthwhile(std::size_t rows, std::size_t dim);
@@ -54,7 +71,8 @@ class DenseScreen {
     std::size_t steps() const { return steps_; }  // of four dims each
     const Rotation& rotation() const { return rotation_; }
     std::size_t head_steps() const { return rotation_.head / 4; }
-    double slack() const { return kSlack + rotation_.slack; }
+    double slack() const { return rotation_.slack + own_slack(); }
+    double own_slack() const { return kSlack + rounding_; }  // without the rotation's
     std::size_t bytes() const;
 
     const std::uint8_t* panel(std::size_t p) const { return codes_.data() + p * steps_ * kPanelRows * 4; }
@@ -90,6 +108,7 @@ class DenseScreen {
     void open_rotation(const Container& container, std::size_t dim);
     std::size_t steps_ = 0;
     double most_ = 0.0;
+    double rounding_ = 0.0;
     Rotation rotation_;
     Column<std::uint8_t> codes_;
     Column<float> scales_;
@@ -139,10 +158,32 @@ struct DenseStats {
 // Whether a search starts with the heads of a rotated screen.
 enum class Heads { automatic, always, never };
 
-// As dense_top_k, by the screen.
+// What settles a search whose rows are not float32: the codes are those of rows near them (dense64.hpp).
+class ExactRows {
+  public:
+    virtual ~ExactRows() = default;
+    // The scores of these rows for a query, by its number in the whole search.
+    virtual void score(std::size_t query, std::span<const std::uint32_t> rows, double* scores) const = 0;
+    // Searches these queries, which no bound decided, in one scan.
+    virtual void scan(const std::vector<std::size_t>& queries,
+                      std::vector<std::vector<Hit>>& results) const = 0;
+    // A score as one of the coded rows.
+    virtual double coded(double score) const = 0;
+};
+
+// As dense_top_k, by the screen. With `exact`, rows.data is not read, and scores and min_score are its.
 std::vector<std::vector<Hit>> screened_top_k(Matrix rows, const double* squares, const DenseScreen& screen,
                                              Matrix queries, const double* query_squares, Metric metric,
                                              const DenseWanted& wanted, Heads heads, std::size_t threads,
-                                             const Kernels& kernels, DenseStats& stats);
+                                             const Kernels& kernels, DenseStats& stats,
+                                             const ExactRows* exact = nullptr);
+
+// As dense_top_k for rows that are searched once: they are coded a part at a time, a part is screened while
+// it is in a cache, and their squares are written. Throws DenseScreen::Unfit for rows or queries that have no
+// bounds, or are not finite.
+std::vector<std::vector<Hit>> streamed_top_k(Matrix rows, double* squares, Matrix queries,
+                                             const double* query_squares, Metric metric,
+                                             const DenseWanted& wanted, std::size_t threads,
+                                             const Kernels& kernels);
 
 }  // namespace gnomon

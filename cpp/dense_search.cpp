@@ -12,6 +12,7 @@
 #include <atomic>
 #include <bit>
 #include <cmath>
+#include <functional>
 
 #include "dense_batch.hpp"
 #include "parallel.hpp"
@@ -20,7 +21,9 @@ namespace gnomon {
 namespace {
 
 constexpr std::size_t kRangePanels = 64;        // panels that one thread takes at a time: 4,096 rows
+constexpr std::size_t kMadePanels = 16;         // that are made when a scan comes to them, for a cache
 constexpr std::size_t kBatchBytes = 400 << 10;  // codes of the queries that share a pass: they stay in L2
+constexpr std::size_t kStreamedQueries = 1024;
 constexpr std::size_t kHeldBytes = std::size_t{256} << 20;  // for candidates of one batch
 constexpr std::size_t kGuessK = 256;                        // from this k on a guess is worth its sample
 constexpr double kGuessRank = 64.0;                         // rank of the guess within the sample
@@ -91,10 +94,11 @@ void publish(std::atomic<float>& best, float threshold) {
 void take(const ScreenBatch& batch, std::size_t q, std::size_t panel, std::uint64_t mask,
           const std::int32_t* sums, Worker& worker, Thresholds& thresholds) {
     Candidates& found = worker.found[q];
-    const double* const squares = batch.metric == Metric::l2 ? batch.squares + panel * kPanelRows : nullptr;
+    const double* const squares =
+        batch.metric == Metric::l2 ? batch.squares + (batch.base + panel) * kPanelRows : nullptr;
     const std::size_t n = batch.kernels.screen_take(
         sums, mask, take_bounds(batch, q, panel, Extent::whole, false), batch.screen.residuals(panel),
-        nullptr, squares, static_cast<std::uint32_t>(panel * kPanelRows), found.lower_end(),
+        nullptr, squares, static_cast<std::uint32_t>((batch.base + panel) * kPanelRows), found.lower_end(),
         found.upper_end(), found.rows_end());
     if (!found.grow(found.reaching(n), worker.selection)) return;
     worker.needed[q] = limit_of(batch, q, found);
@@ -138,7 +142,7 @@ void scan_panels(const ScreenBatch& batch, Extent extent, std::size_t first, std
         worker.needed[q] = limit_of(batch, q, worker.found[q]);
     }
     for (std::size_t panel = first; panel < last; ++panel) {
-        const std::uint64_t real = batch.wanted.word(panel, batch.rows.rows);
+        const std::uint64_t real = batch.wanted.word(batch.base + panel, batch.rows.rows);
         if (real == 0) continue;
         const PanelLimits share = panel_limits(batch, panel, extent, false);
         for (std::size_t tile = 0; tile < batch.queries.tiles(); ++tile) {
@@ -253,15 +257,22 @@ Reading reading_of(const DenseScreen& screen, Heads heads, std::size_t queries, 
 
 enum class Outcome : std::uint8_t { done, plain, missed };
 
-// One pass over the codes, or first over their heads, for the batch.
+// The codes of some rows, made when a scan comes to them; their squares are written.
+using MakeScreen = std::function<DenseScreen(std::size_t first, std::size_t n)>;
+
+// One pass over the codes, or first over their heads, for the batch. With `make` the batch's screen is shaped
+// only.
 std::vector<Outcome> search_whole(const ScreenBatch& batch, Extent extent, bool guess, std::size_t allowed,
-                                  std::vector<std::vector<Hit>>& results, DenseStats& stats) {
+                                  std::vector<std::vector<Hit>>& results, DenseStats& stats,
+                                  const MakeScreen& make = nullptr) {
     const std::size_t n = batch.n();
-    const std::size_t ranges = (batch.screen.panels() + kRangePanels - 1) / kRangePanels;
+    const std::size_t panels = (batch.rows.rows + kPanelRows - 1) / kPanelRows;
+    const std::size_t each = make == nullptr ? kRangePanels : kMadePanels;
+    const std::size_t ranges = (panels + each - 1) / each;
     const std::size_t threads = std::min(thread_count(batch.threads), ranges);
     const std::size_t most =
         std::max(batch.k > batch.rows.rows / 16 ? batch.rows.rows : 8 * batch.k + 1024, batch.rows.rows / 8);
-    const float floor = float_below(batch.wanted.min_score);
+    const float floor = float_below(batch.coded(batch.wanted.min_score));
     const std::vector<float> guessed = guess ? guesses(batch, allowed) : std::vector<float>(n, kNoThreshold);
     Worker first;
     first.selection.kernels = &batch.kernels;
@@ -276,9 +287,18 @@ std::vector<Outcome> search_whole(const ScreenBatch& batch, Extent extent, bool 
     std::vector<Worker> workers(threads - 1, first);
     workers.push_back(std::move(first));
     parallel_for(threads, ranges, [&](std::size_t worker, std::size_t range) {
-        const std::size_t start = range * kRangePanels;
-        scan_panels(batch, extent, start, std::min(start + kRangePanels, batch.screen.panels()),
-                    workers[worker], thresholds);
+        const std::size_t start = range * each;
+        const std::size_t end = std::min(start + each, panels);
+        if (make == nullptr) {
+            scan_panels(batch, extent, start, end, workers[worker], thresholds);
+            return;
+        }
+        const std::size_t first = start * kPanelRows;
+        const DenseScreen screen = make(first, std::min(end * kPanelRows, batch.rows.rows) - first);
+        const ScreenBatch part{screen,       batch.queries, batch.rows, batch.squares, batch.raw,
+                               batch.metric, batch.wanted,  batch.k,    batch.threads, batch.kernels,
+                               nullptr,      nullptr,       start};
+        scan_panels(part, extent, 0, end - start, workers[worker], thresholds);
     });
     std::vector<Outcome> outcomes(n, Outcome::done);
     std::vector<std::size_t> settling;
@@ -325,7 +345,8 @@ void scan_plainly(Matrix rows, const double* squares, Matrix queries, const doub
 std::vector<std::vector<Hit>> screened_top_k(Matrix rows, const double* squares, const DenseScreen& screen,
                                              Matrix queries, const double* query_squares, Metric metric,
                                              const DenseWanted& wanted, Heads heads, std::size_t threads,
-                                             const Kernels& kernels, DenseStats& stats) {
+                                             const Kernels& kernels, DenseStats& stats,
+                                             const ExactRows* exact) {
     const std::size_t k = std::min(wanted.k, rows.rows);
     std::vector<std::vector<Hit>> results(queries.rows);
     if (k == 0) return results;
@@ -349,8 +370,8 @@ std::vector<std::vector<Hit>> screened_top_k(Matrix rows, const double* squares,
             }
             const Matrix part{raw.data(), numbers.size(), queries.dim};
             const CodedQueries coded(part, own.data(), metric, screen, kernels);
-            const ScreenBatch batch{screen, coded,  rows, squares, raw.data(),
-                                    metric, wanted, k,    threads, kernels};
+            const ScreenBatch batch{screen, coded, rows,    squares, raw.data(), metric,
+                                    wanted, k,     threads, kernels, exact,      numbers.data()};
             std::vector<std::vector<Hit>> found(numbers.size());
             const Reading reading = reading_of(screen, heads, n, k, allowed);
             if (guess && reading == Reading::twice) {
@@ -374,11 +395,49 @@ std::vector<std::vector<Hit>> screened_top_k(Matrix rows, const double* squares,
                 if (outcomes[i] == Outcome::plain) plain.push_back(numbers[i]);
                 if (outcomes[i] == Outcome::done) results[numbers[i]] = std::move(found[i]);
             }
-            scan_plainly(rows, squares, queries, query_squares, metric, wanted, threads, kernels, plain,
-                         results);
+            if (exact != nullptr)
+                exact->scan(plain, results);
+            else
+                scan_plainly(rows, squares, queries, query_squares, metric, wanted, threads, kernels, plain,
+                             results);
             stats.plain += plain.size();
             numbers = std::move(missed);
         }
+    }
+    return results;
+}
+
+std::vector<std::vector<Hit>> streamed_top_k(Matrix rows, double* squares, Matrix queries,
+                                             const double* query_squares, Metric metric,
+                                             const DenseWanted& wanted, std::size_t threads,
+                                             const Kernels& kernels) {
+    constexpr double kMost = 1e36;  // as of rows: then representable() holds whatever rows come
+    for (std::size_t q = 0; q < queries.rows; ++q)
+        if (!(query_squares[q] <= kMost)) throw DenseScreen::Unfit();
+    std::vector<std::vector<Hit>> results(queries.rows);
+    const std::size_t k = std::min(wanted.k, rows.rows);
+    const MakeScreen make = [&](std::size_t first, std::size_t n) {
+        return DenseScreen::quick({rows.data + first * rows.dim, n, rows.dim}, metric, squares + first,
+                                  kernels);
+    };
+    const DenseScreen shape = DenseScreen::shaped(rows.dim);
+    DenseStats stats;
+    for (std::size_t first = 0; first < queries.rows; first += kStreamedQueries) {
+        const std::size_t n = std::min(kStreamedQueries, queries.rows - first);
+        const Matrix part{queries.data + first * queries.dim, n, queries.dim};
+        const CodedQueries coded(part, query_squares + first, metric, shape, kernels);
+        const ScreenBatch batch{shape, coded, rows, squares, part.data, metric, wanted, k, threads, kernels};
+        std::vector<std::vector<Hit>> found(n);
+        const std::vector<Outcome> outcomes =
+            search_whole(batch, Extent::whole, false, rows.rows, found, stats, make);
+        std::vector<std::size_t> plain;
+        for (std::size_t q = 0; q < n; ++q) {
+            if (outcomes[q] == Outcome::done)
+                results[first + q] = std::move(found[q]);
+            else
+                plain.push_back(first + q);
+        }
+        scan_plainly(rows, squares, queries, query_squares, metric, wanted, threads, kernels, plain, results);
     }
     return results;
 }

@@ -45,7 +45,8 @@ void score_group(const ScreenBatch& batch, std::span<const std::size_t> numbers,
     const std::size_t block =
         std::max<std::size_t>(8, kBlockBytes / std::max<std::size_t>(1, batch.rows.dim * sizeof(float)));
     const std::size_t blocks = (batch.rows.rows + block - 1) / block;
-    const bool by_block = group.size() > 1 && total >= kDense * blocks * group.size();
+    const bool by_block =
+        batch.exact == nullptr && group.size() > 1 && total >= kDense * blocks * group.size();
     if (!by_block) {
         for (std::size_t g = 0; g < group.size(); ++g)
             score_rows(batch, numbers[g], group[g].values, *group[g].rows, Reach::far,
@@ -134,7 +135,7 @@ void settle_group(const ScreenBatch& batch, std::span<const std::size_t> numbers
             double worst = hits.size() < k ? batch.wanted.min_score : hits[0].score;
             for (std::size_t i = 0; hits.size() >= k && i < hits.size(); ++i)
                 worst = std::min(worst, hits[i].score);  // the worst of hardly more than k
-            remaining[g].rows = others(remaining[g], first[g], worst);
+            remaining[g].rows = others(remaining[g], first[g], batch.coded(worst));
             again = again || !remaining[g].rows.empty();
         }
         group[g].rows = &remaining[g].rows;
@@ -150,6 +151,10 @@ void settle_group(const ScreenBatch& batch, std::span<const std::size_t> numbers
 
 void score_rows(const ScreenBatch& batch, std::size_t q, const double* query,
                 std::span<const std::uint32_t> rows, Reach reach, double* scores) {
+    if (batch.exact != nullptr) {
+        batch.exact->score(batch.numbers[q], rows, scores);
+        return;
+    }
     DenseDot* const kernel = batch.metric == Metric::l2 ? batch.kernels.dense_l2 : batch.kernels.dense_dot;
     const bool cosine = batch.metric == Metric::cosine;
     const std::size_t dim = batch.rows.dim;

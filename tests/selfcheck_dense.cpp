@@ -253,6 +253,59 @@ void check_float_dots(const Kernels& kernels, Check& check) {
     check(std::string(kernels.level) + ": float32 dots within their bound", float_holds);
 }
 
+// Float64 dots have the bits of the written order, and a quick code's rest lies within its bound.
+void check_float64_and_quick_codes(const Kernels& kernels, Check& check) {
+    Engine engine(22);
+    bool bits = true;
+    bool bounded = true;
+    for (const std::size_t dim : {1, 7, 8, 9, 15, 16, 17, 40, 129}) {
+        const std::size_t n = 7;
+        std::vector<double> query(dim), rows(n * dim), factors(n), got(n);
+        for (auto& x : query) x = static_cast<double>(value(engine)) / 3;
+        for (auto& x : rows) x = static_cast<double>(value(engine)) / 7;
+        for (auto& x : factors) x = static_cast<double>(value(engine)) / 11;
+        const std::vector<std::uint32_t> ids = {6, 0, 3, 3, 5, 1, 2};
+        for (const bool l2 : {false, true}) {
+            (l2 ? kernels.dense_l2_64 : kernels.dense_dot_64)(query.data(), rows.data(), factors.data(),
+                                                              ids.data(), n, dim, got.data());
+            for (std::size_t i = 0; i < n; ++i) {
+                double lane[8] = {};
+                for (std::size_t d = 0; d < dim; ++d) {
+                    const double x = rows[ids[i] * dim + d];
+                    const double y = l2 ? x - query[d] : x * factors[ids[i]];
+                    lane[d % 8] += y * (l2 ? y : query[d]);
+                }
+                bits = bits && got[i] == ((lane[0] + lane[4]) + (lane[2] + lane[6])) +
+                                             ((lane[1] + lane[5]) + (lane[3] + lane[7]));
+            }
+        }
+        std::vector<float> row(dim);
+        std::vector<std::uint8_t> codes(dim);
+        float greatest = 0.0F;
+        double norm = 0.0;
+        for (auto& x : row) x = value(engine);
+        for (const float x : row) {
+            greatest = std::max(greatest, std::fabs(x));
+            norm += static_cast<double>(x) * static_cast<double>(x);
+        }
+        const float factor = 0.3F;
+        const float scale = greatest * factor * 1.000001F / 127.0F;
+        const float sum = kernels.screen_quick(row.data(), dim, factor, scale, 1.0F / scale, codes.data());
+        double rest = 0.0;
+        for (std::size_t d = 0; d < dim; ++d) {
+            const double y = static_cast<double>(row[d] * factor);
+            const double error = y - static_cast<double>(scale) * (static_cast<double>(codes[d]) - 128.0);
+            bounded = bounded && std::fabs(error) <= static_cast<double>(scale) * 0.501;
+            rest += error * error;
+        }
+        const double wide = 1.0 + (static_cast<double>(dim) / 16 + 16) * std::ldexp(1.0, -23);
+        bounded = bounded && std::sqrt(rest) <= std::sqrt(static_cast<double>(sum)) * wide +
+                                                    std::sqrt(norm) * 0.3 * std::ldexp(1.0, -22);
+    }
+    check(std::string(kernels.level) + ": float64 dots", bits);
+    check(std::string(kernels.level) + ": quick codes within their bound", bounded);
+}
+
 // Every way to search, with threads, gives what the plain scan of one thread gives at the portable level.
 void check_searches(const Kernels& kernels, Check& check) {
     Engine engine(23);
@@ -308,5 +361,6 @@ void check_dense_screen(const Kernels& kernels, Check& check) {
     check_tiles(kernels, check);
     check_tails(kernels, check);
     check_float_dots(kernels, check);
+    check_float64_and_quick_codes(kernels, check);
     check_searches(kernels, check);
 }

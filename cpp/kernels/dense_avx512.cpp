@@ -264,4 +264,14 @@ void dense_float(const float* queries, std::size_t n_queries, const float* rows,
     common::walk<FloatTile>(queries, n_queries, rows, n_rows, dim, out, out_stride);
 }
 
+void dense_dot_64(const double* query, const double* rows, const double* factors, const std::uint32_t* ids,
+                  std::size_t n, std::size_t dim, double* out) noexcept {
+    common::rows64<false>(query, rows, factors, ids, n, dim, out);
+}
+
+void dense_l2_64(const double* query, const double* rows, const double* factors, const std::uint32_t* ids,
+                 std::size_t n, std::size_t dim, double* out) noexcept {
+    common::rows64<true>(query, rows, factors, ids, n, dim, out);
+}
+
 }  // namespace gnomon::avx512

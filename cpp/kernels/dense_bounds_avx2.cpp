@@ -102,6 +102,41 @@ std::uint64_t screen_reach(const std::int32_t* acc, std::int32_t limit) noexcept
     return bounds::reach(acc, limit);
 }
 
+float screen_quick(const float* x, std::size_t dim, float factor, float scale, float inverse,
+                   std::uint8_t* codes) noexcept {
+    const auto code_of = [&](__m256 y) {
+        const __m256i code = _mm256_cvtps_epi32(_mm256_mul_ps(y, _mm256_set1_ps(inverse)));
+        return _mm256_min_epi32(_mm256_max_epi32(code, _mm256_set1_epi32(-127)), _mm256_set1_epi32(127));
+    };
+    const auto rest_of = [&](__m256 y, __m256i code) {
+        return _mm256_fnmadd_ps(_mm256_cvtepi32_ps(code), _mm256_set1_ps(scale), y);
+    };
+    __m256 first = _mm256_setzero_ps();
+    __m256 second = _mm256_setzero_ps();
+    const std::size_t whole = dim & ~std::size_t{15};
+    for (std::size_t d = 0; d < whole; d += 16) {
+        const __m256 low = _mm256_mul_ps(_mm256_loadu_ps(x + d), _mm256_set1_ps(factor));
+        const __m256 high = _mm256_mul_ps(_mm256_loadu_ps(x + d + 8), _mm256_set1_ps(factor));
+        const __m256i low_code = code_of(low);
+        const __m256i high_code = code_of(high);
+        const __m256 low_rest = rest_of(low, low_code);
+        const __m256 high_rest = rest_of(high, high_code);
+        first = _mm256_fmadd_ps(low_rest, low_rest, first);
+        second = _mm256_fmadd_ps(high_rest, high_rest, second);
+        const __m256i halves = _mm256_permute4x64_epi64(_mm256_packs_epi32(low_code, high_code), 0xD8);
+        const __m128i bytes =
+            _mm_packs_epi16(_mm256_castsi256_si128(halves), _mm256_extracti128_si256(halves, 1));
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(codes + d), _mm_xor_si128(bytes, _mm_set1_epi8(-128)));
+    }
+    alignas(32) float lane[8];
+    _mm256_store_ps(lane, _mm256_add_ps(first, second));
+    for (std::size_t width = 4; width > 0; width /= 2)
+        for (std::size_t l = 0; l < width; ++l) lane[l] += lane[l + width];
+    return lane[0] + (whole < dim
+                          ? bounds::quick(x + whole, dim - whole, factor, scale, inverse, codes + whole)
+                          : 0.0F);
+}
+
 float screen_greatest(const float* x, std::size_t dim) noexcept { return bounds::greatest(x, dim); }
 
 float screen_kth(const float* values, std::size_t n, std::size_t k, std::int32_t* keys) noexcept {

@@ -141,6 +141,29 @@ std::uint64_t screen_reach(const std::int32_t* acc, std::int32_t limit) noexcept
     return mask;
 }
 
+float screen_quick(const float* x, std::size_t dim, float factor, float scale, float inverse,
+                   std::uint8_t* codes) noexcept {
+    __m512 sum = _mm512_setzero_ps();
+    for (std::size_t d = 0; d < dim; d += 16) {
+        const std::size_t left = dim - d;
+        const auto lanes = static_cast<__mmask16>(left >= 16 ? 0xFFFFu : (1u << left) - 1u);
+        const __m512 y = _mm512_mul_ps(_mm512_maskz_loadu_ps(lanes, x + d), _mm512_set1_ps(factor));
+        __m512i code = _mm512_maskz_cvtps_epi32(0xFFFF, _mm512_mul_ps(y, _mm512_set1_ps(inverse)));
+        code = _mm512_maskz_max_epi32(0xFFFF, code, _mm512_set1_epi32(-127));
+        code = _mm512_maskz_min_epi32(0xFFFF, code, _mm512_set1_epi32(127));
+        const __m512 whole = _mm512_maskz_cvtepi32_ps(0xFFFF, code);
+        const __m512 rest = _mm512_fnmadd_ps(whole, _mm512_set1_ps(scale), y);
+        sum = _mm512_fmadd_ps(rest, rest, sum);
+        const __m128i bytes = _mm_xor_si128(_mm512_maskz_cvtepi32_epi8(0xFFFF, code), _mm_set1_epi8(-128));
+        _mm_mask_storeu_epi8(codes + d, lanes, bytes);
+    }
+    alignas(64) float lane[16];
+    _mm512_store_ps(lane, sum);
+    for (std::size_t width = 8; width > 0; width /= 2)
+        for (std::size_t l = 0; l < width; ++l) lane[l] += lane[l + width];
+    return lane[0];
+}
+
 float screen_greatest(const float* x, std::size_t dim) noexcept { return bounds::greatest(x, dim); }
 
 float screen_kth(const float* values, std::size_t n, std::size_t k, std::int32_t* keys) noexcept {

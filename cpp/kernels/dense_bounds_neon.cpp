@@ -33,6 +33,11 @@ std::uint64_t screen_reach(const std::int32_t* acc, std::int32_t limit) noexcept
     return bounds::reach(acc, limit);
 }
 
+float screen_quick(const float* x, std::size_t dim, float factor, float scale, float inverse,
+                   std::uint8_t* codes) noexcept {
+    return bounds::quick(x, dim, factor, scale, inverse, codes);
+}
+
 float screen_greatest(const float* x, std::size_t dim) noexcept { return bounds::greatest(x, dim); }
 
 float screen_kth(const float* values, std::size_t n, std::size_t k, std::int32_t* keys) noexcept {

@@ -141,6 +141,12 @@ using ScreenReach = std::uint64_t(const std::int32_t* acc, std::int32_t limit) n
 using ScreenCode = double(const float* x, std::size_t dim, double factor, double scale, double inverse,
                           std::int8_t* codes) noexcept;
 
+// Codes one vector in float32, for a screen that is used once: codes[d] = 128 + the whole number nearest to
+// y / scale, in [-127, 127], for y = x[d] * factor rounded; returns the sum of (y - scale * (code - 128))^2,
+// added in sixteen lanes, fused or not: levels differ, and dense_screen.cpp bounds by how much.
+using ScreenQuick = float(const float* x, std::size_t dim, float factor, float scale, float inverse,
+                          std::uint8_t* codes) noexcept;
+
 // A threshold that at least k of the n values reach, and hardly more than k: 1 <= k <= n < 2^31, none is NaN.
 // keys has room for n.
 using ScreenKth = float(const float* values, std::size_t n, std::size_t k, std::int32_t* keys) noexcept;
@@ -161,6 +167,13 @@ using DenseTile = void(const double* queries, std::size_t n_queries, const float
 // from a product to the sum, fused or not; so levels differ, and float_screen.hpp bounds by how much.
 using DenseFloat = void(const float* queries, std::size_t n_queries, const float* rows, std::size_t n_rows,
                         std::size_t dim, float* out, std::size_t out_stride) noexcept;
+
+// Float64 rows (dense64.hpp), added in DenseDot's order: out[i] = the dot of query and row r(i), each
+// component of which is multiplied by factors[r(i)] before (by 1 where factors is null); every product is
+// rounded, so no FMA. Rows lie `dim` doubles apart, and r(i) is ids[i], or i where ids is null. dense_l2_64:
+// the sum of squares of row[d] - query[d]; factors are not read.
+using DenseDot64 = void(const double* query, const double* rows, const double* factors,
+                        const std::uint32_t* ids, std::size_t n, std::size_t dim, double* out) noexcept;
 
 // MMR: redundancy[i] = max(redundancy[i], similarity[i]) for all i < n; returns the lowest i with taken[i] ==
 // 0 of greatest diversity * relevance[i] - (1 - diversity) * redundancy[i]; n when all are taken. Inputs
@@ -202,6 +215,8 @@ struct Kernels {
     DenseTile* dense_l2_tile;
     DenseCosines* dense_cosines;
     DenseFloat* dense_float;
+    DenseDot64* dense_dot_64;
+    DenseDot64* dense_l2_64;
     ScreenPanel* dense_screen;
     ScreenLimits* screen_limits;
     ScreenTake* screen_take;
@@ -210,6 +225,7 @@ struct Kernels {
     ScreenReach* screen_reach;
     ScreenCode* screen_code;
     ScreenGreatest* screen_greatest;
+    ScreenQuick* screen_quick;
     ScreenKth* screen_kth;
     MmrStep* mmr_step;
     LinesWindow* lines_window;
@@ -234,6 +250,8 @@ DenseTile dense_dot_tile;
 DenseTile dense_l2_tile;
 DenseCosines dense_cosines;
 DenseFloat dense_float;
+DenseDot64 dense_dot_64;
+DenseDot64 dense_l2_64;
 ScreenPanel dense_screen;
 ScreenLimits screen_limits;
 ScreenTake screen_take;
@@ -242,6 +260,7 @@ ScreenTails screen_tails;
 ScreenReach screen_reach;
 ScreenCode screen_code;
 ScreenGreatest screen_greatest;
+ScreenQuick screen_quick;
 ScreenKth screen_kth;
 MmrStep mmr_step;
 LinesWindow lines_window;
@@ -266,6 +285,8 @@ DenseTile dense_dot_tile;
 DenseTile dense_l2_tile;
 DenseCosines dense_cosines;
 DenseFloat dense_float;
+DenseDot64 dense_dot_64;
+DenseDot64 dense_l2_64;
 ScreenPanel dense_screen;
 ScreenLimits screen_limits;
 ScreenTake screen_take;
@@ -274,6 +295,7 @@ ScreenTails screen_tails;
 ScreenReach screen_reach;
 ScreenCode screen_code;
 ScreenGreatest screen_greatest;
+ScreenQuick screen_quick;
 ScreenKth screen_kth;
 MmrStep mmr_step;
 LinesWindow lines_window;
@@ -298,6 +320,8 @@ DenseTile dense_dot_tile;
 DenseTile dense_l2_tile;
 DenseCosines dense_cosines;
 DenseFloat dense_float;
+DenseDot64 dense_dot_64;
+DenseDot64 dense_l2_64;
 ScreenPanel dense_screen;
 ScreenLimits screen_limits;
 ScreenTake screen_take;
@@ -306,6 +330,7 @@ ScreenTails screen_tails;
 ScreenReach screen_reach;
 ScreenCode screen_code;
 ScreenGreatest screen_greatest;
+ScreenQuick screen_quick;
 ScreenKth screen_kth;
 MmrStep mmr_step;
 LinesWindow lines_window;
@@ -325,9 +350,11 @@ using avx512::bm25_select;
 using avx512::bm25_settle;
 using avx512::dense_cosines;
 using avx512::dense_dot;
+using avx512::dense_dot_64;
 using avx512::dense_dot_tile;
 using avx512::dense_float;
 using avx512::dense_l2;
+using avx512::dense_l2_64;
 using avx512::dense_l2_tile;
 using avx512::dense_square;
 using avx512::lines_window;
@@ -336,6 +363,7 @@ using avx512::screen_code;
 using avx512::screen_greatest;
 using avx512::screen_kth;
 using avx512::screen_limits;
+using avx512::screen_quick;
 using avx512::screen_reach;
 using avx512::screen_take;
 using avx512::screen_untangle;
@@ -358,9 +386,11 @@ using avx512::bm25_select;
 using avx512::bm25_settle;
 using avx512::dense_cosines;
 using avx512::dense_dot;
+using avx512::dense_dot_64;
 using avx512::dense_dot_tile;
 using avx512::dense_float;
 using avx512::dense_l2;
+using avx512::dense_l2_64;
 using avx512::dense_l2_tile;
 using avx512::dense_square;
 using avx512::lines_window;
@@ -369,6 +399,7 @@ using avx512::screen_code;
 using avx512::screen_greatest;
 using avx512::screen_kth;
 using avx512::screen_limits;
+using avx512::screen_quick;
 using avx512::screen_reach;
 using avx512::screen_take;
 using avx512::screen_untangle;
@@ -398,6 +429,8 @@ DenseTile dense_dot_tile;
 DenseTile dense_l2_tile;
 DenseCosines dense_cosines;
 DenseFloat dense_float;
+DenseDot64 dense_dot_64;
+DenseDot64 dense_l2_64;
 ScreenPanel dense_screen;
 ScreenLimits screen_limits;
 ScreenTake screen_take;
@@ -406,6 +439,7 @@ ScreenTails screen_tails;
 ScreenReach screen_reach;
 ScreenCode screen_code;
 ScreenGreatest screen_greatest;
+ScreenQuick screen_quick;
 ScreenKth screen_kth;
 LinesWindow lines_window;
 }  // namespace neon

@@ -79,6 +79,33 @@ static inline std::size_t take(const std::int32_t* acc, std::uint64_t mask, cons
     return n;
 }
 
+static inline float quick(const float* x, std::size_t dim, float factor, float scale, float inverse,
+                          std::uint8_t* codes) noexcept {
+    constexpr float kWhole = 12582912.0F;  // 1.5 * 2^23: adding it rounds to whole numbers
+    constexpr std::size_t kLanes = 16;
+    constexpr std::size_t kPart = 256;
+    float lane[kLanes] = {};
+    float rests[kPart];
+    for (std::size_t at = 0; at < dim; at += kPart) {
+        const std::size_t n = dim - at < kPart ? dim - at : kPart;
+        for (std::size_t d = 0; d < n; ++d) {
+            const float y = x[at + d] * factor;
+            float whole = y * inverse;
+            whole = whole > -127.0F ? whole : -127.0F;
+            whole = whole < 127.0F ? whole : 127.0F;
+            whole = (whole + kWhole) - kWhole;
+            rests[d] = y - scale * whole;
+            codes[at + d] = static_cast<std::uint8_t>(static_cast<std::int32_t>(whole) + 128);
+        }
+        for (std::size_t d = n; d % kLanes != 0; ++d) rests[d] = 0.0F;
+        for (std::size_t d = 0; d < n; d += kLanes)
+            for (std::size_t l = 0; l < kLanes; ++l) lane[l] += rests[d + l] * rests[d + l];
+    }
+    for (std::size_t width = kLanes / 2; width > 0; width /= 2)
+        for (std::size_t l = 0; l < width; ++l) lane[l] += lane[l + width];
+    return lane[0];
+}
+
 static inline void untangle(const std::uint8_t* panel, std::size_t head, std::size_t steps,
                             std::uint8_t* out) noexcept {
     constexpr std::size_t kStep = kPanelRows * 4;

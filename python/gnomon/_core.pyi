@@ -399,6 +399,31 @@ class DenseIndex:
     def open(container: Container) -> DenseIndex: ...
     def verify(self) -> None: ...
 
+# Dense, over float64 rows
+
+@final
+class Dense64:
+    def __init__(
+        self,
+        vectors: NDArray[np.float64],
+        metric: str,
+        centre: Sequence[float],
+        exponent: int,
+        screened: bool,
+        threads: int = 0,
+        level: str = "",
+    ) -> None: ...
+    @property
+    def screen_bytes(self) -> int: ...
+    def search(
+        self,
+        queries: NDArray[np.float64],
+        k: int,
+        min_score: float = ...,
+        threads: int = 0,
+        level: str = "",
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]: ...
+
 # MMR
 
 def mmr(

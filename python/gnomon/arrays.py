@@ -55,7 +55,10 @@ def as_float32(value: Any, name: str) -> npt.NDArray[np.float32]:
         if rows is not None:
             return rows
     if is_tensor(value) and value.is_floating_point():
-        value = _to_numpy(value.detach(), "float32")
+        values: npt.NDArray[np.float32] = _to_numpy(value.detach(), "float32")
+        if values.flags.carray:
+            return values
+        value = values
     array = as_float64(value, name) if is_tensor(value) else _as_array(value, name)
     if array.dtype.kind not in "fiub" and array.dtype.name == "bfloat16":
         # The upper half of a float32; the type is not numpy's own, its bytes are.

@@ -368,3 +368,24 @@ def test_blocks_are_joined_without_a_second_copy_of_all_rows() -> None:
     assert rows.tolist() == np.concatenate(kept).tolist()
     assert all(np.shares_memory(block, rows) for block in blocks)  # the originals are let go
     assert flat_module._joined(kept[:1]) is kept[0]
+
+
+def test_rows_that_are_not_copied() -> None:
+    rows = np.random.default_rng(4).standard_normal((40, 8), dtype=np.float32)
+    held, copied = ours.IndexFlatL2(8), ours.IndexFlatL2(8)
+    held.add(rows[:30], copy=False)
+    held.add(rows[30:].tolist(), copy=False)
+    copied.add(rows)
+    assert np.shares_memory(held._blocks()[0][1], rows)
+    assert not np.shares_memory(copied._blocks()[0][1], rows)
+    for mine, other in zip(held.search(rows, 5), copied.search(rows, 5), strict=True):
+        assert mine.tolist() == other.tolist()
+    with pytest.raises(ValueError, match="row 1"):
+        held.add(np.array([[1.0] * 8, [np.nan] * 8], np.float32), copy=False)
+
+
+def test_a_distance_beyond_float32_is_found() -> None:
+    index = ours.IndexFlatL2(2)
+    index.add(np.array([[3e38, 0], [0, 0]], np.float32))
+    near, ids = index.search(np.array([[1, 0]], np.float32), 2)
+    assert (near.tolist(), ids.tolist()) == ([[1.0, np.inf]], [[1, 0]])

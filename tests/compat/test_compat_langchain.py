@@ -53,7 +53,7 @@ def embedding() -> Any:
     return DeterministicFakeEmbedding(size=24)
 
 
-@pytest.mark.parametrize("options", [{}, {"k": 7}, {"k": 99}, {"k": 0}, {"k": 5, "filter": even}])
+@pytest.mark.parametrize("options", [{}, {"k": 99}, {"k": 0}, {"k": 5, "filter": even}])
 def test_searches_are_langchains(embedding: Any, options: dict[str, Any]) -> None:
     theirs, mine = stores(embedding)
     for query in TEXTS[:3]:
@@ -63,6 +63,13 @@ def test_searches_are_langchains(embedding: Any, options: dict[str, Any]) -> Non
         assert all(abs(a - b) < 1e-6 for (_, a), (_, b) in zip(found, expected, strict=True))
         assert mine.similarity_search(query, **options) == [document for document, _ in found]
         assert asyncio.run(mine.asimilarity_search(query, **options)) == [d for d, _ in found]
+
+
+def test_a_k_of_none_is_all(embedding: Any) -> None:
+    theirs, mine = stores(embedding)
+    wanted = [store.similarity_search(TEXTS[0], k=None) for store in (theirs, mine)]
+    assert wanted[0] == wanted[1]
+    assert len(wanted[1]) == 40
 
 
 @pytest.mark.parametrize("options", [{"k": 5}, {"k": 9, "fetch_k": 12, "lambda_mult": 0.1}])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,7 @@ def test_a_damaged_or_foreign_directory_is_refused(tmp_path: Path) -> None:
                 ours.BM25Retriever.load(path).invoke("a b c")
         file.write_bytes(good)
     assert len(ours.BM25Retriever.load(path).docs) == 2
+    assert gc.isenabled()  # which load() pauses, and which fails above half-way
     gnomon.BM25Index.build(["a"]).save(tmp_path / "other")
     with pytest.raises(gnomon.CorruptIndex, match="no part 'langchain'"):
         ours.BM25Retriever.load(tmp_path / "other")

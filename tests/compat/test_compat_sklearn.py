@@ -61,16 +61,17 @@ def unit(row: Any) -> Any:
     metric=st.sampled_from(["cosine", "l2"]),
     k=st.integers(1, 30),
     small=st.booleans(),
+    screened=st.booleans(),
 )
-@example(rows=np.ones((40, 1)), metric="l2", k=3, small=False)
+@example(rows=np.ones((40, 1)), metric="l2", k=3, small=False, screened=True)
 @settings(max_examples=150)
-def test_float64_is_exact(rows: Any, metric: str, k: int, small: bool) -> None:
+def test_float64_is_exact(rows: Any, metric: str, k: int, small: bool, screened: bool) -> None:
     if metric == "l2":
         rows = np.clip(rows, -1e9, 1e9)
     if small:
         rows = rows * 1e-150
     k = min(k, len(rows))
-    engine = Exact64(rows, metric)
+    engine = Exact64(rows, metric, screened)
     ids, scores = engine.top(rows[:4], k)
     for q in range(min(4, len(rows))):
         wanted = [score64(rows[q], row, metric) for row in rows]

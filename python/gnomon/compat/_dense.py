@@ -1,8 +1,9 @@
 """Which of the engine's searches the drop-ins take; no answer depends on it.
 
-A plain int8 screen takes as long to make as a scan for some thirty queries, and pays from there
-on. The turned screen of ``"auto"`` serves single queries better, but takes forty times as
-long to make, which a program that adds and searches by turns would pay again and again.
+A search that gets its rows with the call reads them once and keeps nothing. An index that lives on
+has a plain int8 screen: the turned screen of ``"auto"`` serves single queries better, but takes
+forty times as long to make, which a program that adds and searches by turns would pay again and
+again.
 """
 
 from __future__ import annotations
@@ -16,14 +17,15 @@ import numpy.typing as npt
 from .. import _core
 from ..dense_index import DenseIndex
 
-_FEW_QUERIES, _FEW_ROWS = 32, 4096
+FEW_ROWS = 4096
+_MANY_QUERIES = 2048  # more make an index worth keeping during the call
 
 Float32 = npt.NDArray[np.float32]
 
 
 def index_of(rows: Float32, metric: str) -> DenseIndex:
     """An index over the rows as they lie; they must not be written to while it lives."""
-    screen = "int8" if len(rows) >= _FEW_ROWS else "none"
+    screen = "int8" if len(rows) >= FEW_ROWS else "none"
     return DenseIndex.build(rows, metric=metric, screen=screen, copy=False)
 
 
@@ -36,7 +38,7 @@ def top_rows(
     [[0], [1]]
     """
     best = min(k, len(rows))
-    if len(queries) < _FEW_QUERIES or len(rows) < _FEW_ROWS:
+    if len(queries) <= _MANY_QUERIES or len(rows) < FEW_ROWS:
         found: Any = _core.dense_top_k(rows, queries, metric, best, "zero", threads or 0)
         return found[0], found[1]
     index = index_of(rows, metric)

@@ -27,12 +27,14 @@ data (``X=None``)           first is left out instead
 ``radius_neighbors``        unordered, or by NumPy's sort    by id, or distance, then id
 float16 data                float64 distances                the same
 NaN or infinity             ValueError                       the same
+writing to ``X`` after      the next search sees it          undefined answers until the next
+``fit``                                                      ``fit``: there are codes beside it
 a tree, sparse data,        searched                         scikit-learn searches; with a
 another metric, callables                                    UserWarning unless a tree was asked
                                                              for or sparse data given
 ``n_jobs``                  processes or threads             threads; None means all cores
-memory of a search          chunks of a distance matrix      a quarter of float32 data more
-                                                             (float64: half as much again)
+memory of a search          chunks of a distance matrix      a quarter of float32 data more, an
+                                                             eighth of float64
 ==========================  ===============================  =====================================
 
 Recipes
@@ -167,9 +169,10 @@ class _Exact:
     def _top(self: Any, queries: Any, k: int) -> tuple[Any, Any]:
         threads = _threads(self.n_jobs)
         if isinstance(self._engine, Exact64):
-            return self._engine.top(queries, k)
+            return self._engine.top(queries, k, threads)
         if queries.dtype != np.float32:
-            return Exact64(self._fit_X.astype(np.float64), self._engine.metric).top(queries, k)
+            rows = self._fit_X.astype(np.float64)
+            return Exact64(rows, self._engine.metric).top(queries, k, threads)
         hits = self._engine.search(queries, k, threads=threads)
         return hits.ids, hits.scores
 
@@ -222,10 +225,10 @@ class _Exact:
         else:
             least = -wide if self.effective_metric_ == "sqeuclidean" else -wide * abs(wide)
         if isinstance(self._engine, Exact64):
-            return self._engine.within(queries, least)
+            return self._engine.within(queries, least, threads)
         if queries.dtype != np.float32:
             rows = self._fit_X.astype(np.float64)
-            return Exact64(rows, self._engine.metric).within(queries, least)
+            return Exact64(rows, self._engine.metric).within(queries, least, threads)
         hits = self._engine.search(queries, None, min_score=least, threads=threads)
         orders = [np.argsort(hit.ids) for hit in hits]
         return [(h.ids[order], h.scores[order]) for h, order in zip(hits, orders, strict=True)]

@@ -43,11 +43,8 @@ and a search that does not read every posting of a query.
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -55,15 +52,10 @@ import numpy.typing as npt
 
 from ...arrays import as_count
 from . import files, scoring, selection, tokenization
+from .saving import Saved, require_index
 from .tokenization import Tokenized, tokenize
 
 __all__ = ["BM25", "Results", "Tokenized", "scoring", "selection", "tokenization", "tokenize"]
-
-_NAMES = {
-    "data_name": "data.csc.index.npy",
-    "indices_name": "indices.csc.index.npy",
-    "indptr_name": "indptr.csc.index.npy",
-}
 
 
 class Results(NamedTuple):
@@ -89,7 +81,7 @@ class Results(NamedTuple):
         )
 
 
-class BM25:
+class BM25(Saved):
     """An eager BM25 index with bm25s' interface.
 
     Parameters
@@ -115,8 +107,6 @@ class BM25:
     >>> documents.tolist(), scores.dtype
     ([['a cat likes to purr', 'a dog likes to play']], dtype('float32'))
     """
-
-    methods_requiring_nonoccurrence = scoring.SHIFTED
 
     def __init__(
         self,
@@ -192,11 +182,6 @@ class BM25:
             scores *= weight_mask
         return scores
 
-    def _matrix(self) -> dict[str, Any]:
-        if not self.scores:
-            raise AttributeError("there is no index yet; call index() or load() first")
-        return self.scores
-
     def _columns(self) -> scoring.Columns:
         """The arrays of ``scores`` as the engine reads them."""
         made = self._made  # another thread may replace it
@@ -214,7 +199,7 @@ class BM25:
     def _column_ids(self, query_tokens_ids: Any) -> npt.NDArray[np.int64]:
         """Token ids as an array, without the empty token; ValueError for one without a column."""
         ids = np.asarray(query_tokens_ids, dtype=np.int64).ravel()
-        n_columns = len(self._matrix()["indptr"]) - 1
+        n_columns = len(require_index(self.scores)["indptr"]) - 1
         if self.vocab_dict.get("") == n_columns:
             ids = ids[ids != n_columns]  # the empty token: in no document, so without a column
         if len(ids) and ids.max() >= n_columns:
@@ -261,7 +246,7 @@ class BM25:
         Raises ValueError for k greater than the number of documents, a query that is no list, a
         mask that is not one number a document, another ``return_as``.
         """
-        n_docs = self._matrix()["num_docs"]
+        n_docs = require_index(self.scores)["num_docs"]
         k = as_count(k, "k", None)
         if k > n_docs:
             raise ValueError(
@@ -338,90 +323,6 @@ class BM25:
                     )
             queries.append(query)
         return queries
-
-    def save(
-        self,
-        save_dir: str | os.PathLike[str],
-        corpus: Any = None,
-        data_name: str = _NAMES["data_name"],
-        indices_name: str = _NAMES["indices_name"],
-        indptr_name: str = _NAMES["indptr_name"],
-        vocab_name: str = "vocab.index.json",
-        params_name: str = "params.index.json",
-        nnoc_name: str = "nonoccurrence_array.index.npy",
-        corpus_name: str = "corpus.jsonl",
-        allow_pickle: bool = False,
-        show_progress: bool = True,
-        leave_progress: bool = False,
-        raise_on_serialization_error: bool = False,
-    ) -> None:
-        """Writes a folder that bm25s 0.3.16 and :meth:`load` read."""
-        self._matrix()
-        folder = Path(save_dir)
-        folder.mkdir(parents=True, exist_ok=True)
-        files.write_array(folder / data_name, self.scores["data"])
-        files.write_array(folder / indices_name, self.scores["indices"])
-        files.write_array(folder / indptr_name, self.scores["indptr"])
-        if self.nonoccurrence_array is not None:
-            files.write_array(folder / nnoc_name, self.nonoccurrence_array)
-        files.write_text(folder / vocab_name, json.dumps(self.vocab_dict, ensure_ascii=False))
-        params = {name: getattr(self, name) for name in ("k1", "b", "delta", "method")}
-        params |= {"idf_method": self.idf_method, "dtype": str(np.dtype(self.dtype))}
-        params |= {"int_dtype": str(np.dtype(self.int_dtype))}
-        params |= {"num_docs": self.scores["num_docs"], "version": files.VERSION}
-        params |= {"backend": self.backend}
-        files.write_text(folder / params_name, json.dumps(params, indent=4))
-        corpus = self.corpus if corpus is None else corpus
-        if corpus is not None:
-            files.write_corpus(folder / corpus_name, corpus, raise_on_serialization_error)
-
-    @classmethod
-    def load(
-        cls,
-        save_dir: str | os.PathLike[str],
-        data_name: str = _NAMES["data_name"],
-        indices_name: str = _NAMES["indices_name"],
-        indptr_name: str = _NAMES["indptr_name"],
-        vocab_name: str = "vocab.index.json",
-        params_name: str = "params.index.json",
-        nnoc_name: str = "nonoccurrence_array.index.npy",
-        corpus_name: str = "corpus.jsonl",
-        load_corpus: bool = False,
-        mmap: bool = False,
-        allow_pickle: bool = False,
-        load_vocab: bool = True,
-        override_params: Mapping[str, Any] | None = None,
-        show_progress: bool = True,
-        leave_progress: bool = False,
-        verbosity: int = 1,
-        **kwargs: Any,
-    ) -> BM25:
-        """Opens a folder that bm25s or :meth:`save` wrote; ``mmap`` leaves the arrays on the disk.
-
-        Other parameters than the folder's come as ``override_params`` or by name.
-        Raises FileNotFoundError, or ValueError for arrays that do not fit each other.
-        """
-        if not isinstance(mmap, bool):
-            raise ValueError("`mmap` must be a boolean")
-        folder = Path(save_dir)
-        params = json.loads((folder / params_name).read_text("utf-8"))
-        params |= {**(override_params or {}), **kwargs}
-        params.pop("version", None)
-        n_docs = params.pop("num_docs", None)
-        if type(n_docs) is not int or n_docs < 0:
-            raise ValueError(f"{folder / params_name}: num_docs must be a number, got {n_docs!r}")
-        self = cls(**params)
-        if load_vocab:
-            self.vocab_dict = json.loads((folder / vocab_name).read_text("utf-8"))
-        self.unique_token_ids_set = set(self.vocab_dict.values())
-        names = {"data": data_name, "indices": indices_name, "indptr": indptr_name}
-        arrays = {key: files.read_array(folder / name, mmap) for key, name in names.items()}
-        self.scores = scoring.checked_matrix({**arrays, "num_docs": n_docs}, str(folder))
-        if load_corpus and (folder / corpus_name).exists():
-            self.corpus = files.read_corpus(folder / corpus_name, mmap)
-        if self.method in self.methods_requiring_nonoccurrence:
-            self.nonoccurrence_array = files.read_array(folder / nnoc_name, False)
-        return self
 
     def compile(self, activate_numba: bool = True, warmup: bool = False) -> None:
         """Nothing: there is nothing to compile. So are the four below."""

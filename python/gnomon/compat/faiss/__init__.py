@@ -21,6 +21,7 @@ distances                   float32 sums; with 20 queries    float64 in one writ
                             or more L2 by an expansion that  to float32 once; never negative; the
                             cancels                          same for 1 query and 10,000
 NaN or infinity in rows     never found                      ValueError that names the row
+a distance beyond float32   never found                      found, with distance infinity
 NaN in a query              all ids -1                       ValueError that names the row
 ``k``                       a Python int                     any whole number
 lists, tensors              AttributeError                   work, as arrays of any real dtype do
@@ -29,8 +30,9 @@ metrics                     a dozen                          L2, inner product; 
                                                              own, with a UserWarning
 ``normalize_L2``            float32 lengths                  float64 lengths; float32 arrays only,
                                                              of any strides
-``add``                     copies the rows                  the same; the first search after it
-                                                             prepares a screen (a quarter more)
+``add``                     copies the rows                  the same, but ``add(x, copy=False)``;
+                                                             the first search after it prepares a
+                                                             screen (a quarter more)
 ``codes``, ``id_map``       std::vector                      arrays; ``codes`` is a copy
 ``add_sa_codes``, ``xb``    there                            not there
 pickling, ``deepcopy``      there                            the same

@@ -75,10 +75,14 @@ class IndexFlat(Index):
             self._pending = [rows for rows in blocks if len(rows)]
             self.ntotal = sum(map(len, blocks))
 
-    def add(self, x: Any) -> None:
-        """Adds a copy of the rows [n, d], numbered from ``ntotal`` on."""
+    def add(self, x: Any, *, copy: bool = True) -> None:
+        """Adds a copy of the rows [n, d], numbered from ``ntotal`` on.
+
+        With ``copy=False``, which faiss does not have, float32 rows are held as they lie: half the
+        memory, and they must not be written to while the index lives.
+        """
         rows = shared.finite(shared.matrix(x, self.d))
-        if rows is x or not isinstance(x, np.ndarray) or np.may_share_memory(rows, x):
+        if copy and (not isinstance(x, np.ndarray) or np.may_share_memory(rows, x)):
             rows = rows.copy()
         with self._edits:
             if len(rows):

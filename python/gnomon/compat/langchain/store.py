@@ -58,7 +58,7 @@ class InMemoryVectorStore(_Original):
         return self._entries.derived("rows", make)
 
     def _hits(
-        self, embedding: list[float], k: int, filter: Callable[[Document], bool] | None
+        self, embedding: list[float], k: int | None, filter: Callable[[Document], bool] | None
     ) -> tuple[Rows, Hits]:
         rows = self._rows()
         allowed = None
@@ -70,7 +70,8 @@ class InMemoryVectorStore(_Original):
                 f"Number of columns must be the same: the query has shape {list(query.shape)}, "
                 f"the store's vectors [{rows.index.dim}]"
             )
-        return rows, rows.search(query, k, allowed)
+        # The peer slices by k, so that None means all.
+        return rows, rows.search(query, len(rows.keys) if k is None else k, allowed)
 
     def _similarity_search_with_score_by_vector(
         self,
