@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable, Sequence
 from itertools import product
 
 import gnomon
+import numpy as np
+import numpy.typing as npt
 from corpora import Documents
 from gnomon.corpus.query_ast import (
     Close,
@@ -24,6 +27,8 @@ from gnomon.corpus.query_ast import (
 from gnomon.reference.bm25_query import distance
 from memory_snapshot import field_texts
 
+Mask = npt.NDArray[np.bool_]  # of passages
+Numbers = npt.NDArray[np.int64]
 ANALYZER = gnomon.Analyzer()
 FIELDS_ALL = ("title", "heading", "body", "code")
 FIELDS = {"title": ["title"], "heading": ["heading"], "text": ["body", "code"], "code": ["code"]}
@@ -49,10 +54,9 @@ class Oracle:
 
     def matching(self, node: Node) -> set[str]:
         """Ids of the passages for which a query holds."""
-        holds = self.holds(node)
-        return {chunk.id for (_, chunk), yes in zip(self.chunks, holds, strict=True) if yes}
+        return {self.chunks[place][1].id for place in np.flatnonzero(self.holds(node))}
 
-    def holds(self, node: Node) -> list[bool]:
+    def holds(self, node: Node) -> Mask:
         """For each passage whether the query holds for it."""
         if isinstance(node, Group):
             return self._group(node, [self.holds(part) for part in node.parts()])
@@ -61,65 +65,88 @@ class Oracle:
         return self._leaf(node)
 
     @staticmethod
-    def _group(node: Group, parts: Sequence[list[bool]]) -> list[bool]:
+    def _group(node: Group, parts: Sequence[Mask]) -> Mask:
         n_must, n_should = len(node.must), len(node.should)
         needs_one = bool(node.should) and all(isinstance(part, Meta) for part in node.must)
-        found = []
-        for row in zip(*parts, strict=True):
-            must, should = row[:n_must], row[n_must : n_must + n_should]
-            found.append(
-                all(must) and (any(should) or not needs_one) and not any(row[n_must + n_should :])
-            )
+        rows = np.array(parts, dtype=np.bool_)
+        found: Mask = rows[:n_must].all(axis=0) & ~rows[n_must + n_should :].any(axis=0)
+        if needs_one:
+            found &= rows[n_must : n_must + n_should].any(axis=0)
         return found
 
-    def _within(self, node: Within) -> list[bool]:
-        groups = [
-            chunk.section_id if node.kind == "section" else chunk.doc_id for _, chunk in self.chunks
-        ]
+    @functools.cached_property
+    def numbers(self) -> dict[str, Numbers]:
+        """For each passage the number of its section, and of its document."""
+        found = {}
+        for kind, name in (("section", "section_id"), ("doc", "doc_id")):
+            known: dict[str, int] = {}
+            held = [known.setdefault(getattr(c, name), len(known)) for _, c in self.chunks]
+            found[kind] = np.array(held, dtype=np.int64)
+        return found
 
-        def whole(part: Node) -> dict[str, bool]:
+    def _within(self, node: Within) -> Mask:
+        groups = self.numbers[node.kind]
+
+        def whole(part: Node) -> Mask:
             if isinstance(part, Group):
-                parts = [whole(each) for each in part.parts()]
-                names = list(dict.fromkeys(groups))
-                rows = self._group(part, [[each[name] for name in names] for each in parts])
-                return dict(zip(names, rows, strict=True))
-            held = dict.fromkeys(groups, False)
-            for group, yes in zip(groups, self.holds(part), strict=True):
-                held[group] |= yes
+                return self._group(part, [whole(each) for each in part.parts()])
+            held = np.zeros(int(groups.max(initial=-1)) + 1, dtype=np.bool_)
+            held[groups[self.holds(part)]] = True
             return held
 
         held = whole(node.node)
         positive = [self.holds(leaf) for leaf in _positive(node.node)]
-        shown = [any(row) for row in zip(*positive, strict=True)]
-        if not positive:
-            shown = [True] * len(self.chunks)
-        return [held[group] and yes for group, yes in zip(groups, shown, strict=True)]
+        shown = np.array(positive).any(axis=0) if positive else np.bool_(True)
+        found: Mask = held[groups] & shown
+        return found
 
-    def _leaf(self, node: Node) -> list[bool]:
+    def _leaf(self, node: Node) -> Mask:
         n = len(self.chunks)
         if isinstance(node, Every):
-            return [True] * n
+            return np.ones(n, dtype=np.bool_)
         if isinstance(node, Meta):
-            return [_meta(node, done, chunk) for done, chunk in self.chunks]
+            return np.array([_meta(node, done, chunk) for done, chunk in self.chunks])
         if isinstance(node, Regex):
             wanted = re.compile(node.pattern, re.IGNORECASE if node.ignore_case else 0)
-            return [
-                any(wanted.search(line) for line in chunk.text.split("\n"))
-                for _, chunk in self.chunks
-            ]
+            return np.array(
+                [
+                    any(wanted.search(line) for line in chunk.text.split("\n"))
+                    for _, chunk in self.chunks
+                ]
+            )
         name = node.near[0].field if isinstance(node, Close) else getattr(node, "field", "")
         fields = FIELDS[name] if name else list(FIELDS_ALL)
-        holds = [False] * n
+        holds = np.zeros(n, dtype=np.bool_)
+        if isinstance(node, (Start, Similar)):
+            words = self._alike(node)
+            for place in set().union(*(self.places[word] for word in words)):
+                held = self.held[place]
+                holds[place] = any(not words.isdisjoint(held[field]) for field in fields)
+            return holds
         for place in self._candidates(node):
             tokens, held = self.tokens[place], self.held[place]
             holds[place] = any(self._in_field(node, tokens[field], held[field]) for field in fields)
         return holds
 
+    def _alike(self, node: Start | Similar) -> set[str]:
+        """The tokens that begin so, or are spelt so."""
+        text = node.text.lower()
+        if isinstance(node, Start):
+            return {token for token in self.places if token.startswith(text)}
+        # An edit changes the counts of two letters by one at most; only what is within that is
+        # measured, because the measure is slow.
+        names, letters = self._letters
+        own = np.abs(letters - _letter_counts([text])).sum(axis=1)
+        close = (names[i] for i in np.flatnonzero(own <= 2 * node.edits))
+        return {token for token in close if distance(text, token, True) <= node.edits}
+
+    @functools.cached_property
+    def _letters(self) -> tuple[list[str], npt.NDArray[np.int16]]:
+        names = list(self.places)
+        return names, _letter_counts(names)
+
     def _candidates(self, node: Node) -> Iterable[int]:
         """Passages that hold every token that the node needs, in whatever field."""
-        if isinstance(node, (Start, Similar)):
-            words = [w for w in self.places if self._in_field(node, [w], {w})]
-            return set().union(*(self.places[w] for w in words))
         if isinstance(node, Word) and "_" in node.text:
             return range(len(self.chunks))  # it may stand in a qualified name
         texts = [part.text for part in node.near] if isinstance(node, Close) else [node.text]
@@ -129,12 +156,6 @@ class Oracle:
 
     @staticmethod
     def _in_field(node: Node, tokens: list[str], held: set[str]) -> bool:
-        if isinstance(node, Start):
-            return any(token.startswith(node.text.lower()) for token in held)
-        if isinstance(node, Similar):
-            text = node.text.lower()
-            close = (t for t in held if abs(len(t) - len(text)) <= node.edits)
-            return any(distance(text, token, True) <= node.edits for token in close)
         if isinstance(node, Word):
             wanted = _side_by_side(node.text)
             if len(wanted) == 1:
@@ -169,6 +190,15 @@ def _negative(node: Node) -> list[Node]:
             found += _positive(part)
         return found
     return []
+
+
+def _letter_counts(words: Sequence[str]) -> npt.NDArray[np.int16]:
+    """How often each letter stands in a word; letters are told apart by their last six bits."""
+    counts = np.zeros((len(words), 64), dtype=np.int16)
+    for row, word in zip(counts, words, strict=True):
+        for letter in word:
+            row[ord(letter) & 63] += 1
+    return counts
 
 
 def _side_by_side(text: str) -> list[str]:

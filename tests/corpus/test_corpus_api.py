@@ -343,6 +343,11 @@ def test_a_models_mistake_is_data(call: Any, code: str) -> None:
 def test_hypotheses_equal_trying_everything() -> None:
     documents = [*small(), *sample(3 if FULL else 90)]
     corpus, oracle = corpus_of(documents), Oracle(documents)
+    place_of = {chunk.id: place for place, (_, chunk) in enumerate(oracle.chunks)}
+    grouped = {
+        scope: [getattr(chunk, name) for _, chunk in oracle.chunks]
+        for scope, name in (("chunk", "id"), ("section", "section_id"), ("doc", "doc_id"))
+    }
     rng = random.Random(13)
     texts = [fields["body"] for fields in oracle.tokens if len(fields["body"]) > 5]
     for _ in range(1000 if FULL else 25):
@@ -350,13 +355,8 @@ def test_hypotheses_equal_trying_everything() -> None:
         a, b = rng.choice(one), rng.choice(rng.choice((one, rng.choice(texts))))
         if a == b or len({*ANALYZER.tokens(a), *ANALYZER.tokens(b)}) != 2:
             continue
-        holds = [
-            [any(word in held for held in fields.values()) for fields in oracle.held]
-            for word in (a, b)
-        ]
-        for scope, name in (("chunk", "id"), ("section", "section_id"), ("doc", "doc_id")):
-            groups = [getattr(chunk, name) for _, chunk in oracle.chunks]
-            sides = [{g for g, yes in zip(groups, side, strict=True) if yes} for side in holds]
+        for scope, groups in grouped.items():
+            sides = [{groups[place] for place in oracle.places[word]} for word in (a, b)]
             answer = corpus.verify_hypothesis(f'"{a}"', f'"{b}"', scope, k=200, max_tokens=100_000)
             counts = answer.report.counts
             assert (counts["a"], counts["b"]) == (len(sides[0]), len(sides[1])), (a, b, scope)
@@ -364,21 +364,20 @@ def test_hypotheses_equal_trying_everything() -> None:
             assert counts["groups"] == len(set(groups))
             strict = [item for item in answer if not item.relaxed]
             if not answer.report.cursor:
-                shown = {groups[[c.id for _, c in oracle.chunks].index(i.chunk_id)] for i in strict}
+                shown = {groups[place_of[item.chunk_id]] for item in strict}
                 assert shown == sides[0] & sides[1]
         window = rng.randint(1, 12)
-        near = 0
-        for fields in oracle.tokens:
-            near += any(
-                abs(i - j) <= window
-                for tokens in fields.values()
-                for i, x in enumerate(tokens)
-                if x == a
-                for j, y in enumerate(tokens)
-                if y == b
-            )
+        near = sum(
+            any(_near(tokens, a, b, window) for tokens in oracle.tokens[place].values())
+            for place in oracle.places[a] & oracle.places[b]
+        )
         answer = corpus.verify_hypothesis(a, b, f"near:{window}")
         assert answer.report.total == near, (a, b, window)
+
+
+def _near(tokens: list[str], a: str, b: str, window: int) -> bool:
+    sides = [[i for i, token in enumerate(tokens) if token == word] for word in (a, b)]
+    return any(abs(i - j) <= window for i in sides[0] for j in sides[1])
 
 
 def test_claims_that_never_meet() -> None:

@@ -140,10 +140,16 @@ def test_sessions_belong_to_a_principal_and_expire(tmp_path: Path) -> None:
     assert late is not None
     assert late.code == "session_expired"
     with pytest.raises(KeyError, match="or it has expired"):
+        session.keep(["any"])
+    with pytest.raises(KeyError, match="or it has expired"):
         session_of(mine, store=store, id=session.id)
     kept = SessionStore(str(store))
-    assert kept.purge(clock.now) == 1
+    assert kept.sessions("me", 0) != []
+    session_of(corpus.seen_by("you", None), store=store)  # a new session, of anybody
+    assert kept.sessions("me", 0) == []
+    session.hybrid_search("key")  # leaves no row behind either
     assert list(kept.events(session.id)) == []
+    assert kept.purge(clock.now) == 0
 
 
 def test_rows_are_never_changed(tmp_path: Path) -> None:

@@ -257,3 +257,33 @@ def test_langchain_tools_answer_and_refuse(corpus: Corpus) -> None:
     assert isinstance(message.artifact, Answer)
     refused = tools["read"].invoke({**call, "args": {"target": "x", "tenant": "y"}})
     assert "/tenant" in refused.content
+
+
+def test_a_question_in_other_words_is_asked_of_the_nearest_documents_first() -> None:
+    """Its words are nowhere: the documents of the nearest passages lead, with more of their own."""
+    import numpy as np
+    from corpora import corpus_of
+    from gnomon.corpus import Source, process_document
+
+    def embed(texts: list[str]) -> Any:
+        rows = np.full((len(texts), 3), 0.01, dtype=np.float32)
+        for row, text in zip(rows, texts, strict=True):
+            row[0] += 4 * ("frozen pipes" in text or "burst" in text) + ("boiler" in text)
+            row[1] += 3 * ("garden" in text)
+        return rows
+
+    source = Source(name="docs")
+    texts = {
+        "a.md": "# House\n\nWhat burst in winter.\n\n# Heat\n\nA boiler.\n\n# Door\n\nA key.\n",
+        "b.md": "# Outside\n\nThe garden.\n\n# More\n\nAnother garden, with winter roses.\n",
+    }
+    documents = [
+        (process_document(text.encode(), source, path=path), text.encode(), source)
+        for path, text in texts.items()
+    ]
+    corpus = corpus_of(documents, embedder=embed)
+    asked = {"query": "winter remedies against frozen pipes wanted urgently"}
+    answer = answer_tool(corpus, "search_general_knowledge", asked)
+    assert answer.report.mode == "hybrid"
+    assert [item.path for item in answer.items[:2]] == ["a.md", "b.md"]
+    assert {item.path for item in answer.items[:5:2]} == {"a.md"}

@@ -43,8 +43,8 @@ def _filled(value: Any, last: Answer) -> Any:
 
 
 def single_shot(task: Task, world: World) -> bool:
-    """The question as it stands, once."""
-    answer = world.call("search_general_knowledge", {"query": task.question[:2000], "k": 10})
+    """The question as it stands, once; as many passages as the answer's tokens allow."""
+    answer = world.call("search_general_knowledge", {"query": task.question[:2000], "k": 50})
     return bool(answer.items)
 
 

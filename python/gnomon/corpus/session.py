@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 #: The reason of `gnomon.agent` for a run that has used up what it was given.
 BUDGET_EXHAUSTED = "budget_exhausted"
+EXPIRED = "session_expired"
 _OWN_TOKENS = 80  # what a session adds to a report
 _KEEP, _DROP = "workspace.keep", "workspace.drop"
 _WHOLE_TEXT = ("read", "grep", "outline", "list", "stats")
@@ -106,6 +107,7 @@ class Session(Questions[Answer]):
             "repeat_limit": repeat_limit,
         }
         row = StoredSession(secrets.token_hex(8), tenant, now, now + ttl, options)
+        store.purge(now)  # a store that nobody tends would keep what has expired for ever
         store.add_session(row)
         return cls(corpus, store, row, clock)
 
@@ -138,7 +140,8 @@ class Session(Questions[Answer]):
     def keep(self, chunk_ids: Iterable[str], workspace: str = "main") -> int:
         """Adds passages to a workspace; questions with ``scope="workspace:NAME"`` stay inside it.
 
-        Ids that the principal cannot see are left out. Returns how many there are now.
+        Ids that the principal cannot see are left out. Returns how many there are now. Raises
+        KeyError when the session has expired.
         """
         known = [each for each in chunk_ids if self.corpus.snapshot.has_chunk(each)]
         with self._lock:
@@ -168,7 +171,7 @@ class Session(Questions[Answer]):
     def _answered(self, call: Call) -> Answer:
         """The answer without times."""
         if self._now >= self.expires:
-            return self._stopped(call, "session_expired", "the session has expired")
+            return self._stopped(call, EXPIRED, "the session has expired")
         allowed = self._per_tool.get(call.tool)
         if allowed is not None and self._state.by_tool.get(call.tool, 0) >= allowed:
             return self._stopped(
@@ -267,10 +270,9 @@ class Session(Questions[Answer]):
 
         seq = self._state.next_seq
         report = answer.report
-        counted = report.problem is None or report.problem.code not in (
-            BUDGET_EXHAUSTED,
-            "session_expired",
-        )
+        if report.problem is not None and report.problem.code == EXPIRED:
+            return stamped(answer, began, self._clock())  # its rows may be gone already
+        counted = report.problem is None or report.problem.code != BUDGET_EXHAUSTED
         steps = self._left("steps")
         use = report.budget
         if counted:
@@ -307,6 +309,8 @@ class Session(Questions[Answer]):
 
     def _note(self, tool: str, args: dict[str, Any]) -> None:
         now = self._clock()
+        if now >= self.expires:
+            raise KeyError(f"there is no session {self.id!r}, or it has expired")
         event = Event(
             self._state.next_seq, now, now, self.corpus.generation, tool, args, digest(b""), b""
         )
@@ -328,7 +332,7 @@ class Session(Questions[Answer]):
         if answer is None:
             answer = msgspec.json.decode(event.response, type=Answer)
         problem = answer.report.problem
-        if problem is not None and problem.code in (BUDGET_EXHAUSTED, "session_expired"):
+        if problem is not None and problem.code in (BUDGET_EXHAUSTED, EXPIRED):
             return
         tokens = answer.report.budget.tokens or tokens_of(event.response)
         state.calls += 1

@@ -9,6 +9,7 @@ are marked as relaxed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -32,6 +33,8 @@ CANDIDATES = 60  # passages beyond the first that one answer may look at
 NODES_MOST = 200
 RELATED_MOST = 6
 TELLING_LEAST = 3  # words that a query needs before any of them is left out
+ABREAST, OF_EACH, GROUPS = 3, 4, 2  # documents side by side, passages of each, how often
+COVERED = 0.4  # of the weight of a question's words in one passage: less is another vocabulary
 EVIDENCE_FIRST = 3  # passages of evidence before what else their document says
 _WIDE = 100_000
 SEARCH_TASK = "search_general_knowledge"  # whose learned weights the tool takes, if there are any
@@ -99,7 +102,42 @@ def _search(engine: Engine, call: Call) -> Answer:
         task=SEARCH_TASK,
         **work.bounds,
     )
-    return work.shown(_found(answer))
+    listed = _found(answer)
+    if answer.report.mode == "hybrid" and _foreign(listed.items):
+        listed.items = _by_document(work, filters, listed.items)
+    return work.shown(listed)
+
+
+def _foreign(items: list[Item]) -> bool:
+    """Whether no passage holds much of what the question's words weigh: it is in other words."""
+    held = (item.confidence for item in items if not item.relaxed)
+    return max((c.value for c in held if c and c.basis == "coverage"), default=0.0) < COVERED
+
+
+def _by_document(work: _Work, filters: dict[str, str] | None, fused: list[Item]) -> list[Item]:
+    """First the passages of the documents nearest to a question, then the fused list.
+
+    A question in other words than the corpus's finds the document more surely than the place in
+    it: the vector of the best passage says which document, and those of its own passages alone say
+    where. Documents stand side by side, so that one that was taken wrongly costs its share only.
+    """
+    query = work.args["query"]
+    nearest = work.ask.hybrid_search(query, "dense", filters, work.wanted, **work.bounds)
+    snapshot = work.engine.snapshot
+    documents = list(dict.fromkeys(snapshot.chunk(i.chunk_id).doc_id for i in nearest.items))
+    kept: dict[str, Item] = {}
+    for first in range(0, ABREAST * GROUPS, ABREAST):
+        columns = [
+            work.ask.hybrid_search(query, "dense", filters, OF_EACH, f"doc:{each}", **work.bounds)
+            for each in documents[first : first + ABREAST]
+        ]
+        for row in zip_longest(*(answer.items for answer in columns)):
+            for item in row:
+                if item is not None:
+                    kept.setdefault(item.chunk_id, item)
+    for item in fused:
+        kept.setdefault(item.chunk_id, item)
+    return list(kept.values())
 
 
 def _telling(query: str) -> str:
