@@ -6,6 +6,7 @@ The processes are started as `python -c`, so that a caller's script is not run a
 
 from __future__ import annotations
 
+import gc
 import os
 import queue
 import struct
@@ -72,7 +73,7 @@ def prepare_all(
         return
     with ExitStack() as stack:
         free: queue.SimpleQueue[_Worker] = queue.SimpleQueue()
-        for _ in range(jobs):
+        for _ in range(jobs - 1):
             free.put(stack.enter_context(_Worker()))
 
         def answer(batch: list[Task]) -> PreparedBatch:
@@ -82,15 +83,37 @@ def prepare_all(
             finally:
                 free.put(worker)
 
-        threads = stack.enter_context(ThreadPoolExecutor(jobs))
-        waiting: deque[Future[PreparedBatch]] = deque()
-        stack.callback(lambda: [future.cancel() for future in waiting])
+        threads = stack.enter_context(ThreadPoolExecutor(jobs - 1))
+        waiting: deque[_Waiting] = deque()
+        stack.callback(lambda: [each.future.cancel() for each in waiting])
+
+        def first() -> PreparedBatch:
+            """The first batch of those that wait; this process helps until it is there."""
+            while not waiting[0].future.done():
+                own = next((each for each in waiting if each.future.cancel()), None)
+                if own is None:  # the others are at work on all of them
+                    break
+                own.own = prepare(own.tasks, source, limits)
+            done = waiting.popleft()
+            return done.future.result() if done.own is None else done.own
+
         for batch in batches:
-            waiting.append(threads.submit(answer, batch))
+            waiting.append(_Waiting(batch, threads.submit(answer, batch)))
             if len(waiting) > 2 * jobs:  # bounds the memory, keeps the order
-                yield waiting.popleft().result()
+                yield first()
         while waiting:
-            yield waiting.popleft().result()
+            yield first()
+
+
+class _Waiting:
+    """A batch that is given to the workers, or, where none had begun with it, is done here."""
+
+    __slots__ = ("future", "own", "tasks")
+
+    def __init__(self, tasks: list[Task], future: Future[PreparedBatch]) -> None:
+        self.tasks = tasks
+        self.future = future
+        self.own: PreparedBatch | None = None
 
 
 def _batches(tasks: Iterable[tuple[Task, int]]) -> Iterator[list[Task]]:
@@ -111,7 +134,10 @@ class _Worker:
 
     def __init__(self) -> None:
         command = [sys.executable, "-c", _WORK.format(path=sys.path)]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        alone = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}  # or numpy starts threads for nothing
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=alone
+        )
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._into, self._out = self._process.stdin, self._process.stdout
@@ -146,6 +172,8 @@ class _Worker:
 
 def work() -> None:
     """What such a process does until its standard input ends."""
+    # A batch makes a million objects and hardly a circle; looking for those takes a tenth of the time.
+    gc.disable()
     given, answers = sys.stdin.buffer, sys.stdout.buffer
     decode = msgspec.msgpack.Decoder(_Job).decode
     while (data := _read(given)) is not None:
@@ -155,6 +183,8 @@ def work() -> None:
         except Exception:
             answer = _Answer(None, traceback.format_exc())
         _write(answers, msgspec.msgpack.encode(answer))
+        del job, answer
+        gc.collect()
 
 
 def _write(pipe: IO[bytes], data: bytes) -> None:
