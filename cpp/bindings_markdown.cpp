@@ -1,5 +1,5 @@
-// The loop over pyromark's events: the compiled twin of gnomon.corpus.markdown_reference, which says what each
-// event means. It fills the same lists of a Parsed; what is rare it leaves to methods of the reader.
+// The loop over pyromark's events: the compiled twin of gnomon.corpus.markdown_reference, which says what
+// each event means. It fills the same lists of a Parsed; what is rare it leaves to methods of the reader.
 #include <pybind11/pybind11.h>
 
 #include <algorithm>
@@ -53,7 +53,8 @@ class EventReader {
   public:
     EventReader(const py::object& reader, const py::object& parsed, const py::bytes& data)
         : reader_(reader), parsed_(parsed), data_(static_cast<string_view>(data)) {
-        texts_ = list_of(parsed, "texts"), marks_ = list_of(parsed, "marks"), atoms_ = list_of(parsed, "atoms");
+        texts_ = list_of(parsed, "texts"), marks_ = list_of(parsed, "marks"),
+        atoms_ = list_of(parsed, "atoms");
         links_ = list_of(parsed, "links"), codes_ = list_of(parsed, "codes");
         skips_ = list_of(reader, "skips");
         const auto types = py::module_::import("gnomon.corpus.builder");
@@ -227,8 +228,7 @@ class EventReader {
                 return;
             }
         }
-        const auto fields =
-            py::make_tuple(start, kind, n_texts, PyList_GET_SIZE(marks_.ptr()), info, header);
+        const auto fields = py::make_tuple(start, kind, n_texts, PyList_GET_SIZE(marks_.ptr()), info, header);
         append(atoms_.ptr(), made(atom_type_, fields).ptr());
         append(texts_.ptr(), newline_.ptr());
         mark(0, start - last_, 1);

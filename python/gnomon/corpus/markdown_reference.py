@@ -1,4 +1,4 @@
-"""What each of pyromark's events means: the loop that `cpp/bindings_markdown.cpp` has compiled.
+r"""What each of pyromark's events means: the loop that `cpp/bindings_markdown.cpp` has compiled.
 
 Tests compare the two; nothing else runs this one.
 

@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Any
 
 from .. import _core
-from .builder import Parsed
+from .builder import Heading, Parsed
 from .parse_html import render_html
 
 _FRONT = re.compile(
@@ -33,7 +33,7 @@ _MDX = re.compile(
 )
 _ANCHOR = re.compile(r"<(?:a|span)\b[^>]*?\b(?:id|name)=[\"']([^\"'\s]+)")
 _CODE_ODD = re.compile(rb"\n|(?<=\w)\\(?=_\w)")
-_HEADING_ID = re.compile(r"\s*\{#([\w.:-]+)\}\s*$")
+_HEADING_ID = re.compile(r"\{#([\w.:-]+)\}\s*$")
 
 
 def parse_markdown(
@@ -146,11 +146,13 @@ class Reader:
 
     def _heading(self, level: int, start: int, end: int) -> None:
         parsed = self.parsed
-        title, anchor = parsed.text_of(len(parsed.atoms) - 1), ""
-        found = _HEADING_ID.search(title) if "{#" in title else None
-        if found:
+        atom = len(parsed.atoms) - 1
+        title = text = "".join(parsed.texts[parsed.atoms[atom].text_at + 1 :])
+        anchor = ""
+        if "{#" in title and (found := _HEADING_ID.search(title, title.rfind("{#"))) is not None:
             title, anchor = title[: found.start()], found[1]
-        parsed.heading(level, start, end, title, anchor)
+        title = " ".join((title if title.strip() else text).split())
+        parsed.headings.append(Heading(atom, level, start, end, title, anchor, "heading"))
 
     def _inline_html(self, tag: str, begin: int, end: int) -> None:
         if tag[:3].lower() == "<br":

@@ -25,7 +25,7 @@ _ROLES = {role: number for number, role in enumerate(ROLES)}
 
 def direct(drafted: Drafted, raw: bytes) -> tuple[Prepared, bytes, list[bytes], list[bytes]]:
     """The document, its record, and those of its sections and chunks."""
-    document, _, parsed, sections, drafts, mentions, edges, report = drafted
+    document, _, _, sections, drafts, mentions, edges, report = drafted
     made = Prepared(
         document.path,
         doc_id=document.id,
