@@ -94,7 +94,9 @@ def prepare_all(
         def first() -> PreparedBatch:
             """The first batch of those that wait; this process helps until it is there."""
             while not waiting[0].future.done():
-                own = next((each for each in waiting if each.future.cancel()), None)
+                undone = [each for each in waiting if not each.future.done()]
+                rest = undone[_ASKERS * (jobs - 1) :]  # of those that no worker will have next
+                own = next((each for each in rest if each.future.cancel()), None)
                 if own is None:  # the others are at work on all of them
                     break
                 own.own = prepare(own.tasks, source, limits)
@@ -134,8 +136,8 @@ def _batches(tasks: Iterable[tuple[Task, int]]) -> Iterator[list[Task]]:
 
 
 class _Worker:
-    """A process that prepares batches in order. Has room for two askers at once, so that the next
-    job is there when one is done: what is in between waits for the interpreter lock of this process.
+    """A process that prepares batches in order. There is room for two askers at once, so that the
+    next job is there when one is done: what is between them waits for this process's lock.
     """
 
     def __init__(self) -> None:
@@ -164,7 +166,7 @@ class _Worker:
             raise RuntimeError(f"preparing documents failed:\n{answer.error}")
         return answer.batch
 
-    def _exchange(self, data: bytes) -> bytes | None:
+    def _exchange(self, data: bytes) -> bytearray | None:
         with self._asking:
             number, self._asked = self._asked, self._asked + 1
             try:
@@ -209,13 +211,13 @@ def _send(to: socket.socket, data: bytes) -> None:
     to.sendall(data)
 
 
-def _receive(of: socket.socket) -> bytes | None:
+def _receive(of: socket.socket) -> bytearray | None:
     """The next frame; None at the end."""
     head = _exactly(of, 8)
     return None if head is None else _exactly(of, struct.unpack("<Q", head)[0])
 
 
-def _exactly(of: socket.socket, size: int) -> bytes | None:
+def _exactly(of: socket.socket, size: int) -> bytearray | None:
     data = bytearray(size)
     view = memoryview(data)
     at = 0
@@ -224,4 +226,4 @@ def _exactly(of: socket.socket, size: int) -> bytes | None:
         if n == 0:
             return None
         at += n
-    return bytes(data)
+    return data
