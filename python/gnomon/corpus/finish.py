@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from . import model
 from .assemble import Draft, SectionDraft
 from .builder import Atom, Edge, Parsed
-from .mentions import Mention
+from .mention_places import Mention
 from .model import Block, Chunk, Document, Entity, Evidence, ProcessedDocument, Relation, Section
 from .names import normalise
 from .rawmap import COPIED, pack

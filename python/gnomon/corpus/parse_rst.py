@@ -53,7 +53,8 @@ def parse_rst(data: bytes, start: int = 0) -> Parsed:
     parsed = Parsed(data, start)
     source = b" " * (start - 1) + b"\n" + data[start:] if start else data
     if len({len(indent) for indent in _INDENT.findall(source)}) > _INDENTS_MOST:
-        raise ValueError("the document nests too deeply")  # what the scanner takes grows faster than they do
+        # What the scanner takes grows faster than they do.
+        raise ValueError("the document nests too deeply")
     tree = parser_for("rst").parse(_bounded(source))
     _Reader(parsed).blocks(tree.root_node.children)
     return parsed

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from .. import _core
 from .builder import Edge
 from .finish import blocks_of, identity
-from .mentions import Mention
+from .mention_places import Mention
 from .names import normalise
 from .prepare_model import DERIVED, ROLES, Prepared, numbers_of, split_text
 from .process import Drafted

@@ -146,7 +146,8 @@ class _Worker:
         # A socket gives an answer in one call, without the lock; a pipe would in pieces of 64 KiB.
         self._socket, theirs = socket.socketpair()
         with theirs:
-            self._process = subprocess.Popen(command, stdin=theirs, stdout=theirs, env=alone)
+            end = theirs.fileno()
+            self._process = subprocess.Popen(command, stdin=end, stdout=end, env=alone)
         self._decode = msgspec.msgpack.Decoder(_Answer).decode
         self._turn = threading.Condition()
         self._asked = self._answered = 0

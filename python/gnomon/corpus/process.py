@@ -20,7 +20,8 @@ from .assemble import Draft, Limits, SectionDraft, cut_chunks, cut_sections
 from .builder import Edge, Parsed
 from .detect import detect_type, title_of_path
 from .extractor import Extractor, apply_extractor
-from .mentions import Finder, Mention
+from .mention_places import Mention
+from .mentions import Finder
 from .model import Document, ProcessedDocument, Report, Source, document_id, revision_of
 from .relations import Relations
 from .source_text import SourceText

@@ -17,7 +17,8 @@ from urllib.parse import unquote
 
 from .assemble import Draft, SectionDraft
 from .builder import Edge, Parsed
-from .mentions import Finder, Mention
+from .mention_places import Mention
+from .mentions import Finder
 from .names import key_of
 
 _SEE_ALSO = re.compile(
