@@ -64,4 +64,5 @@ PYBIND11_MODULE(_core, module) {
     gnomon::register_trigram(module);
     gnomon::register_lines(module);
     gnomon::register_corpus(module);
+    gnomon::register_markdown(module);
 }

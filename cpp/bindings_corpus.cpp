@@ -19,7 +19,8 @@ namespace {
 // A scanner with the function that knows words, and the names of the groups.
 class Words {
   public:
-    Words(py::function lookup, const std::vector<std::string>& groups) : lookup_(std::move(lookup)) {
+    Words(py::function lookup, const std::vector<std::string>& groups, std::vector<std::string> parts)
+        : lookup_(std::move(lookup)), scanner_(std::move(parts)) {
         for (const std::string& group : groups) groups_.append(py::str(group));
     }
 
@@ -58,18 +59,30 @@ class Words {
     WordScanner scanner_;
 };
 
-py::list located(const py::str& text, const py::object& marks, std::int64_t base, const py::list& spans) {
-    std::vector<RawSpan> places;
-    places.reserve(spans.size());
-    for (const py::handle span : spans) {  // (start, end, ...)
+// (start, end, ...) of each tuple.
+std::vector<RawSpan> spans_of(const py::list& given) {
+    std::vector<RawSpan> spans;
+    spans.reserve(given.size());
+    for (const py::handle span : given) {
         if (!PyTuple_Check(span.ptr()) || PyTuple_GET_SIZE(span.ptr()) < 2)
             throw py::type_error("a span is a tuple (start, end)");
         const std::int64_t start = PyLong_AsLongLong(PyTuple_GET_ITEM(span.ptr(), 0));
         const std::int64_t end = PyLong_AsLongLong(PyTuple_GET_ITEM(span.ptr(), 1));
         if (PyErr_Occurred() != nullptr) throw py::error_already_set();
         if (start < 0 || end < start) throw py::value_error("require 0 <= start <= end");
-        places.push_back({start, end});
+        spans.push_back({start, end});
     }
+    return spans;
+}
+
+py::bytes plain_names(const py::str& text, const py::list& spans) {
+    std::string found;
+    for (const RawSpan& span : spans_of(spans)) found += stands_plain(text_view(text), span) ? '\1' : '\0';
+    return found;
+}
+
+py::list located(const py::str& text, const py::object& marks, std::int64_t base, const py::list& spans) {
+    std::vector<RawSpan> places = spans_of(spans);
     std::vector<std::int64_t> numbers;
     if (!marks.is_none()) {
         const auto given = marks.cast<py::list>();
@@ -117,16 +130,21 @@ py::tuple unpacked(const py::object& raw, const py::bytes& map, const py::bytes&
 }  // namespace
 
 void register_corpus(py::module_& module) {
-    py::class_<Words>(module, "WordScanner", py::is_final(),
-                      "Finds what stands in the words of texts; each different word is looked at once.\n\n"
-                      "`lookup(word)` gives (flags, [(start, end, place in `groups`)]).")
-        .def(py::init<py::function, const std::vector<std::string>&>(), py::arg("lookup"), py::arg("groups"))
+    py::class_<Words>(
+        module, "WordScanner", py::is_final(),
+        "Finds what stands in the words of texts; each different word is looked at once.\n\n"
+        "`lookup(word)` gives (flags, [(start, end, place in `groups`)]). With `parts` it is not\n"
+        "asked for a word of letters and signs that has none of them (corpus_words.hpp).")
+        .def(py::init<py::function, const std::vector<std::string>&, std::vector<std::string>>(),
+             py::arg("lookup"), py::arg("groups"), py::arg("parts") = std::vector<std::string>())
         .def("hits", &Words::hits, py::arg("text"),
              "([(start, end, group)] in order, the flags of all words or-ed).")
         .def("__len__", &Words::size);
     module.def("locate_spans", &located, py::arg("text"), py::arg("marks"), py::arg("base"), py::arg("spans"),
                "Raw bytes, `base` added, that show character spans of a text; their starts rise.\n\n"
                "`marks` are flat triples as in gnomon.corpus.rawmap; None: the text is the raw bytes.");
+    module.def("plain_names", &plain_names, py::arg("text"), py::arg("spans"),
+               "A byte for each name of a text: 1 where nothing near it can say what it is.");
     module.def("pack_text", &packed, py::arg("raw"), py::arg("marks"), py::arg("text"),
                "A rendered text (UTF-8) as (map, pieces): what its raw bytes do not say. None where they\n"
                "do not have it.");

@@ -1,6 +1,8 @@
 #include "corpus_words.hpp"
 
 #include <algorithm>
+#include <string_view>
+#include <utility>
 
 #include "error.hpp"
 
@@ -46,9 +48,46 @@ void in_bytes(std::span<const Unit> text, std::span<RawSpan> spans) {
     }
 }
 
+constexpr std::string_view kNounBegins[] = {"fu", "me", "pr", "co", "UD", "er", "ex", "wa", "sy", "se",
+                                            "st", "gl", "cl", "dy", "dr", "po", "SQ", "ta", "va", "op",
+                                            "pa", "is", "ar", "we", "be", "no", "en", "di", "de"};
+constexpr std::string_view kWordEnds[] = {"le", "es", "on", "ns", "er", "rs", "ty", "ys", "ss", "ng",
+                                          "gs", "is", "re", "ed", "of", "et", "ts", "se", "he", "or",
+                                          "ce", "ge", "um", "ew", "ds", "ow", "ws", "ch"};
+
+template <class Unit>
+bool is_between(Unit c) {
+    return c == ' ' || c == ':' || c == '`' || c == '\'' || c == '"' || c == '(' || c == '[' || c == '\n';
+}
+
+template <class Unit, std::size_t N>
+bool is_one_of(Unit first, Unit second, const std::string_view (&pairs)[N]) {
+    return std::any_of(pairs, pairs + N, [&](std::string_view pair) {
+        return first == static_cast<Unit>(pair[0]) && second == static_cast<Unit>(pair[1]);
+    });
+}
+
+template <class Unit>
+bool plain(std::span<const Unit> text, std::size_t begin, std::size_t end) {
+    std::size_t at = end;
+    const auto sign = [&](std::string_view some) {
+        if (at >= text.size() || text[at] >= 0x80) return false;
+        return some.find(static_cast<char>(text[at])) != std::string_view::npos;
+    };
+    if (sign("(=.")) return false;
+    if (sign("`'\"]")) ++at;
+    if (sign("(") && at + 1 < text.size() && text[at + 1] == ')') at += 2;
+    if (sign(",")) ++at;
+    if (sign(" ")) ++at;
+    if (at + 1 < text.size() && is_one_of(text[at], text[at + 1], kNounBegins)) return false;
+    at = begin;
+    while (at > 0 && is_between(text[at - 1])) --at;
+    return at < 2 || !is_one_of(text[at - 2], text[at - 1], kWordEnds);
+}
+
 }  // namespace
 
-WordScanner::WordScanner() : slots_(1024) {}
+WordScanner::WordScanner(std::vector<std::string> parts) : parts_(std::move(parts)), slots_(1024) {}
 
 std::uint32_t WordScanner::scan(TextView text, const Unknown& unknown, std::vector<WordHit>& hits) {
     return with_units(text, [&](auto units) { return scan_units(units, unknown, hits); });
@@ -77,7 +116,7 @@ std::uint32_t WordScanner::scan_units(std::span<const Unit> text, const Unknown&
             if (known->n_hits > 0) add(std::span(known_).subspan(known->first_hit, known->n_hits), begin);
             continue;
         }
-        const WordFacts facts = unknown(begin, i);
+        const WordFacts facts = nothing_in(word) ? WordFacts{} : unknown(begin, i);
         flags |= facts.flags;
         add(facts.hits, begin);
         if (word.size() <= kLongest) keep(word, hash, facts);
@@ -98,9 +137,28 @@ const WordScanner::Entry* WordScanner::find(std::span<const Unit> word, std::uin
 }
 
 template <class Unit>
+bool WordScanner::nothing_in(std::span<const Unit> word) const {
+    if (parts_.empty() || word.size() > kLongest) return false;
+    char text[kLongest];
+    bool letter = false;  // of the unit before
+    for (std::size_t i = 0; i < word.size(); ++i) {
+        if (word[i] >= 0x80) return false;
+        const char c = text[i] = static_cast<char>(word[i]);
+        const bool capital = c >= 'A' && c <= 'Z';
+        if ((c >= '0' && c <= '9') || c == '_' || c == '$' || c == '@') return false;
+        if (letter && (capital || c == '(')) return false;
+        if (c == '-' && i > 0 && text[i - 1] == '-') return false;
+        letter = capital || (c >= 'a' && c <= 'z');
+    }
+    const std::string_view whole(text, word.size());
+    return std::none_of(parts_.begin(), parts_.end(),
+                        [&](const std::string& part) { return whole.find(part) != std::string_view::npos; });
+}
+
+template <class Unit>
 void WordScanner::keep(std::span<const Unit> word, std::uint64_t hash, const WordFacts& facts) {
     if (find(word, hash) != nullptr) return;  // found out meanwhile, by another scan
-    if (entries_.size() >= kMostWords) *this = WordScanner();
+    if (entries_.size() >= kMostWords) *this = WordScanner(std::move(parts_));
     if (2 * (entries_.size() + 1) > slots_.size()) {
         std::vector<std::uint32_t> wider(2 * slots_.size());
         for (std::size_t i = 0; i < entries_.size(); ++i) {
@@ -150,6 +208,13 @@ void locate_spans(TextView text, std::span<const std::int64_t> marks, std::span<
         span = {opening.raw_start + (opening.copied ? span.start - opening.text_start : 0),
                 closing.raw_end - (closing.copied ? closing.text_end - span.end : 0)};
     }
+}
+
+bool stands_plain(TextView text, RawSpan span) {
+    return with_units(text, [&](auto units) {
+        const auto end = std::min(static_cast<std::size_t>(span.end), units.size());
+        return plain(units, std::min(static_cast<std::size_t>(span.start), end), end);
+    });
 }
 
 }  // namespace gnomon

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "analyze.hpp"
@@ -32,7 +33,9 @@ class WordScanner {
     static constexpr std::size_t kLongest = 80;         // code points of a word that is remembered
     static constexpr std::size_t kMostWords = 200'000;  // then all are forgotten
 
-    WordScanner();
+    // A word of ASCII is nothing, and is not asked for, when it has no digit, "_", "$", "@", "--", a "("
+    // behind a letter or a capital behind a letter, and none of the parts; every other word is asked for.
+    explicit WordScanner(std::vector<std::string> parts = {});
     // Appends the hits of all words, in order; returns the flags of all words, or-ed.
     std::uint32_t scan(TextView text, const Unknown& unknown, std::vector<WordHit>& hits);
     std::size_t size() const { return entries_.size(); }
@@ -51,8 +54,11 @@ class WordScanner {
     template <class Unit>
     const Entry* find(std::span<const Unit> word, std::uint64_t hash) const;
     template <class Unit>
+    bool nothing_in(std::span<const Unit> word) const;
+    template <class Unit>
     void keep(std::span<const Unit> word, std::uint64_t hash, const WordFacts& facts);
 
+    std::vector<std::string> parts_;
     std::vector<Entry> entries_;
     std::vector<std::uint32_t> slots_;  // of an open table: place in entries_ plus 1, 0 for none
     std::vector<char32_t> letters_;
@@ -68,5 +74,16 @@ struct RawSpan {
 // text's start. `marks` are the triples of gnomon.corpus.rawmap; none: the text is the raw bytes. A piece
 // that was not copied is taken whole. Throws InvalidInput for a span behind the end of the map.
 void locate_spans(TextView text, std::span<const std::int64_t> marks, std::span<RawSpan> spans);
+
+// Whether nothing that stands beside the name [span.start, span.end) can say what it is: false where one of
+// the patterns of gnomon.corpus.names that look at what is near a name may match, true only where none does.
+//
+// Proof. Behind a name FUNCTION_NOUN, ERROR_NOUN and OPTION_NOUN match, each at once: at most one quote,
+// "()", a comma and a space, each optional and none of them a letter, then a word; its first two letters are
+// in kNounBegins. Before a name PACKAGE_BEFORE, CLASS_BEFORE and NOUN_BEFORE match up to `$`: a word whose
+// last two letters are in kWordEnds, then signs that `is_between` strips, at most a line feed among them. The
+// signs
+// "(", "=" and "." are looked at by themselves.
+bool stands_plain(TextView text, RawSpan span);
 
 }  // namespace gnomon

@@ -44,6 +44,8 @@ def as_keywords(value: Any, name: str) -> list[str]:
     """The keywords of one document, as given; a str is one keyword. Raises TypeError."""
     if isinstance(value, str):
         return [value]
+    if type(value) is list and set(map(type, value)) <= {str}:  # what is frequent
+        return list(value)
     if not isinstance(value, Iterable) or isinstance(value, (bytes, bytearray, dict)):
         raise TypeError(f"{name} must be a str or a list of str, got a {type(value).__name__}")
     values = list(value)

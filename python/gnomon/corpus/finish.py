@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from . import model
 from .assemble import Draft, SectionDraft
 from .builder import Atom, Edge, Parsed
-from .mentions import Mention
+from .mention_places import Mention
 from .model import Block, Chunk, Document, Entity, Evidence, ProcessedDocument, Relation, Section
 from .names import normalise
 from .rawmap import COPIED, pack
@@ -31,7 +31,7 @@ def finish(
     bounds = sorted({0, *(draft.start for draft in drafts), *(draft.end for draft in drafts)})
     _, char_bounds = text.offsets(bounds)
     chars = dict(zip(bounds, char_bounds, strict=True))
-    raw: Raw = _identity
+    raw: Raw = identity
     if not text.same_offsets:
         raw = _converter(text, parsed, sections, drafts, mentions, edges)
     made = _chunks(document.id, text, parsed, sections, drafts, chars, raw)
@@ -50,7 +50,7 @@ def finish(
     )
 
 
-def _identity(place: int) -> int:
+def identity(place: int) -> int:
     return place
 
 
@@ -115,10 +115,10 @@ def _chunks(
     made: list[Chunk] = []
     seen: dict[tuple[int, str, str], int] = {}
     line, counted = 1, 0
-    same = raw is _identity
+    same = raw is identity
     for number, draft in enumerate(drafts):
         section, first, after, start, end, words, marks, continued = draft
-        blocks, kind = _blocks(atoms, draft, raw)
+        blocks, kind = blocks_of(atoms, draft, raw)
         key = section, kind, words
         occurrence = seen[key] = seen.get(key, -1) + 1
         line += data.count(b"\n", counted, start)
@@ -150,7 +150,7 @@ def _chunks(
     return made
 
 
-def _blocks(atoms: Sequence[Atom], draft: Draft, raw: Raw) -> tuple[tuple[Block, ...], str]:
+def blocks_of(atoms: Sequence[Atom], draft: Draft, raw: Raw) -> tuple[tuple[Block, ...], str]:
     """The chunk's parts of one kind each, and the kind of most of its bytes."""
     _, first, after, start, end, _, _, _ = draft
     if after - first == 1:
@@ -214,7 +214,7 @@ class _Proof:
             end = limit
         if end < start:
             end = start
-        if self.raw is not _identity:
+        if self.raw is not identity:
             start, end = self.raw(start), self.raw(end)
         return Evidence(self.ids[index], start, end, role)
 

@@ -30,7 +30,7 @@ from .columns_io import (
     write_packed_strings,
     write_strings,
 )
-from .prepare import Prepared
+from .prepare_model import Prepared
 
 ROLE_COUNT = 3
 _MENTION, _EDGE, _PROOF = 6, 4, 5  # numbers of a row of `Prepared`

@@ -26,7 +26,7 @@ from .columns_io import (
     widths_of,
 )
 from .graph_columns import ROLE_COUNT, fold_last, fold_name
-from .prepare import ROLES
+from .prepare_model import ROLES
 
 _COLUMNS = (
     *("fold", "last", "pair_doc", "pair_name"),

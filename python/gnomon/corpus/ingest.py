@@ -20,7 +20,7 @@ from .extractor import Extractor
 from .generation import FileRow
 from .live import Live, Spot
 from .model import Source, document_id
-from .prepare import Prepared, Settings
+from .prepare_model import Prepared, Settings
 from .prepare_pool import jobs_for, prepare_all
 from .segment_writer import SegmentWriter
 from .snapshot import COLUMNS

@@ -9,85 +9,32 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import NamedTuple
 
 from .. import _core
 from . import names as n
 from .assemble import Draft, SectionDraft
 from .builder import Parsed
+from .mention_places import Mention, Places
+from .mention_tables import Tables, lists_options
 from .words import hits_of
 
-
-class Mention(NamedTuple):
-    """A name in the document; offsets are those of the parser's input."""
-
-    type: str
-    name: str
-    start: int
-    end: int
-    role: str = "mentions"
-
-
-class Column(NamedTuple):
-    """What the title of a table's column says: which names its cells may be."""
-
-    options: bool  # by the title alone
-    named: bool  # of options, where the section lists them
-    parameters: bool
-    functions: bool
-    codes: bool
-    states: bool
-
-
-class Row(NamedTuple):
-    """A cell of a table row: the atom, the column, its number, the text and where it stands."""
-
-    atom: int
-    number: int
-    column: Column
-    text: str
-    start: int
-
-
-_HEAD_WORD = re.compile(
-    r"code|errno|sqlstate|symbol|error|option|parameter|variable|propert|setting|flag|name"
-    r"|function|method|class",
-    re.I,
-)
-_CELL_IDENTIFIER = re.compile(
-    r"\s*(?:--)?([A-Za-z][\w.-]*[A-Za-z0-9])(\(\))?(?=\s*(?:,|\(|$|=|\n))"
-)
-_DEFINITION = re.compile(r"^[ \t]*(?:[`*_]*)([A-Za-z][\w.-]*\w)\b")
-_WORD = re.compile(r"(?:--)?[A-Za-z][\w-]*\w")
-_SPELLING = re.compile(r"(?:--)?[A-Za-z][\w-]*|[A-Z][\w-]*(?: [\w-]+){1,3}")
 _DOTTED = re.compile(r"[A-Za-z_]\w*(?:(?:\.|::)[A-Za-z_]\w*)*(?:\(\))?")
 _ERROR_TITLE = re.compile(r"^Error (\d{4})\b")
-_ERROR_NUMBER = re.compile(r"[1-9]\d{3}")
-_STATE = re.compile(r"[0-9A-Z]{5}")
 _NOUN_BEGINS = frozenset("`'\"]( ")  # of names.FUNCTION_NOUN
 
 
-class Finder:
+class Finder(Places):
     """Gathers the mentions of one document; `find` returns them in order of their place."""
 
     def __init__(
         self, parsed: Parsed, sections: Sequence[SectionDraft], drafts: Sequence[Draft]
     ) -> None:
-        self.parsed = parsed
-        self.sections = sections
-        self.drafts = drafts
+        super().__init__(parsed, sections, drafts)
         self.found: list[Mention] = []
-        self.starts = [atom.start for atom in parsed.atoms]
-        self.section_starts = [section.start for section in sections]
-        self.code_starts = [start for start, _ in parsed.codes]
-        self.links = sorted(parsed.links, key=lambda link: link.start)
-        self.link_starts = [link.start for link in self.links]
-        self.option_sections = [any(map(_lists_options, section.path)) for section in sections]
         self.titled: set[int] = set()  # where headings define something
         self.defined: dict[int, Mention] = {}  # section -> what its heading defines
-        self.parameters: dict[str, str] = {}  # of tables -> the function
         self.aliases: list[tuple[Mention, Mention]] = []
         self._about_env: bool | None = None
 
@@ -96,40 +43,17 @@ class Finder:
             self.found.append(Mention(*name))
         if not self.parsed.verbatim or self.parsed.language == "":
             self._headings()
-            self._tables()
+            tables = Tables(self, self.defined)
+            tables.find()
+            self.found += tables.found
+            self.aliases += tables.aliases
         for draft in self.drafts:
             if draft.text:
                 self._chunk(draft)
         return self._settled()
 
-    # --- places ---
-
-    def kind_at(self, place: int) -> str:
-        """The kind of the atom at a place: prose, list, table, code, ..."""
-        index = bisect_right(self.starts, place) - 1
-        return self.parsed.atoms[index].kind if index >= 0 else "prose"
-
-    def in_code_span(self, place: int) -> bool:
-        index = bisect_right(self.code_starts, place) - 1
-        return index >= 0 and place < self.parsed.codes[index][1]
-
-    def link_at(self, place: int) -> str:
-        """Where the link leads whose text stands at a place; "" for none."""
-        index = bisect_right(self.link_starts, place) - 1
-        return self.links[index].url if index >= 0 and place < self.links[index].end else ""
-
     def _add(self, kind: str, name: str, start: int, end: int, role: str = "mentions") -> None:
         self.found.append(Mention(kind, name, start, end, role))
-
-    def _located(self, atom: int, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-        """Raw bytes of character spans of an atom's text."""
-        parsed = self.parsed
-        base = parsed.atoms[atom].start
-        marks = None
-        if not parsed.verbatim:
-            after = parsed.atoms[atom + 1].mark_at if atom + 1 < len(parsed.atoms) else None
-            marks = parsed.marks[parsed.atoms[atom].mark_at + 3 : after]
-        return _core.locate_spans(parsed.text_of(atom), marks, base, spans)
 
     # --- headings ---
 
@@ -141,7 +65,7 @@ class Finder:
             title = self.parsed.text_of(heading.atom)
             kind, begin, end = self._heading_kind(number, title)
             if kind:
-                [(start, stop)] = self._located(heading.atom, [(begin, end)])
+                [(start, stop)] = self.located(heading.atom, [(begin, end)])
                 if kind == "option?":  # a plain word counts when it is written as code
                     if not self.in_code_span(start):
                         continue
@@ -180,7 +104,7 @@ class Finder:
         if re.fullmatch(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+", word):
             named = any(map(_lists_env, above))
             return ("env_var", begin, end) if named else nothing
-        listed = any(map(_lists_options, above))
+        listed = any(map(lists_options, above))
         shaped = "_" in word or word.startswith("--") or re.search(r"[a-z][A-Z]", word)
         if shaped and (listed or noun in _OPTION_NOUNS):
             return "option", begin, end
@@ -189,94 +113,6 @@ class Finder:
         if shaped and "_" in word and word.islower():
             return "identifier", begin, end
         return nothing
-
-    # --- tables ---
-
-    def cells(self) -> Iterator[Row]:
-        """The cells, of tables whose header names one of the things that are looked for, that may
-        be the name of one.
-        """
-        parsed = self.parsed
-        wanted: list[tuple[int, Column]] = []
-        header = False
-        for number, atom in enumerate(parsed.atoms):
-            if atom.kind != "table":
-                continue
-            if atom.header is None:
-                titles = [cell.strip() for cell in parsed.text_of(number).split(" | ")]
-                wanted = _wanted(tuple(titles)) if _HEAD_WORD.search(" ".join(titles)) else []
-                header = True
-                continue
-            if not header or not wanted:
-                continue
-            cells = parsed.text_of(number).split(" | ")
-            place = at = 0
-            for column, sense in wanted:
-                if column >= len(cells):
-                    break
-                while place < column:
-                    at += len(cells[place]) + 3
-                    place += 1
-                yield Row(number, column, sense, cells[column], at)
-
-    def _tables(self) -> None:
-        spans: dict[int, list[tuple[int, int, str, str]]] = {}
-        for row in self.cells():
-            options = row.number == 0 and self._option_table(row)
-            if options and "," in row.text:
-                self._alias_cell(row)
-                continue
-            kind, name = _cell_kind(row, options)
-            if kind == "option" and row.column.parameters:
-                function = self._function_above(row.atom)
-                if function:
-                    kind = "parameter"
-                    self.parameters[name] = function
-            if kind:
-                begin = row.start + row.text.find(name)
-                spans.setdefault(row.atom, []).append((begin, begin + len(name), kind, name))
-        for atom, found in spans.items():
-            places = self._located(atom, [(a, b) for a, b, _, _ in found])
-            for (start, end), (_, _, kind, name) in zip(places, found, strict=True):
-                role = "defines" if kind in ("option", "error_code", "parameter") else "mentions"
-                if kind == "parameter":
-                    name = f"{self.parameters[name]}.{name}"
-                self._add(kind, name, start, end, role)
-
-    def _function_above(self, atom: int) -> str:
-        """The function that the section of a table, or one above it, is about; "" for none."""
-        index = bisect_right(self.section_starts, self.starts[atom]) - 1
-        while index >= 0:
-            known = self.defined.get(index)
-            if known is not None:
-                return known.name.removesuffix("()") if known.type == "function" else ""
-            index = self.sections[index].parent
-        return ""
-
-    def _alias_cell(self, row: Row) -> None:
-        """A first cell like "SSL Mode, SslMode": the name without spaces, and its other"
-        " spellings.
-        """
-        words = [m.span() for m in re.finditer(r"[^,\s][^,\n]*[^,\s]", row.text)]
-        words = [(a, b) for a, b in words if _SPELLING.fullmatch(row.text[a:b])]
-        main = next((i for i, (a, b) in enumerate(words) if _WORD.fullmatch(row.text[a:b])), None)
-        if main is None:
-            return
-        places = self._located(row.atom, [(row.start + a, row.start + b) for a, b in words])
-        found = [
-            Mention("option", row.text[a:b], *place, "defines")
-            for (a, b), place in zip(words, places, strict=True)
-        ]
-        self.found += found
-        self.aliases += [(other, found[main]) for other in found if other is not found[main]]
-
-    def _option_table(self, row: Row) -> bool:
-        """Whether the first column of the table lists options, by its title or its section."""
-        if row.column.options or not row.column.named:
-            return row.column.options
-        place = self.starts[row.atom]
-        index = bisect_right(self.section_starts, place) - 1
-        return self.option_sections[index]
 
     # --- text ---
 
@@ -290,7 +126,8 @@ class Finder:
         self._about_env = None
         example = "mentions" if self.parsed.language else "example"
         code, low, high = False, 0, -1  # of the atom [low, high)
-        for (begin, end, group), (start, stop) in zip(hits, places, strict=True):
+        plain = _core.plain_names(text, hits)
+        for (begin, end, group), (start, stop), alone in zip(hits, places, plain, strict=True):
             if not low <= start < high:
                 index = bisect_right(starts, start)
                 code = index > 0 and atoms[index - 1].kind == "code"
@@ -298,7 +135,12 @@ class Finder:
                 high = starts[index] if index < len(starts) else len(self.parsed.data) + 1
             kind = _FIXED.get(group)
             if kind is None:
-                kind = self._kind(group, text, begin, end, start, code)
+                if alone and group in _NAMES:
+                    if code:
+                        continue
+                    kind = self._plain_kind(group, text, begin, end, start)
+                else:
+                    kind = self._kind(group, text, begin, end, start, code)
             if kind:
                 role = example if code else "mentions"
                 self._add(kind, text[begin:end], start, stop, role)
@@ -322,6 +164,18 @@ class Finder:
                 return
             self._add("package", word["name"], start, stop)
             at = word.end()
+
+    def _plain_kind(self, group: str, text: str, begin: int, end: int, place: int) -> str:
+        """What :meth:`_kind` says, outside of code, of a name that nothing near it tells."""
+        if group == "snake" and not self.links:
+            return "" if place in self.titled else "identifier"
+        spelled = self.in_code_span(place)
+        if group == "upper":
+            told = spelled and place not in self.titled and self._of_env(text)
+            return "env_var" if told else ""
+        if (not spelled and not self.links and group != "snake") or place in self.titled:
+            return ""
+        return self._linked(group, text, begin, end, place, spelled)
 
     def _kind(self, group: str, text: str, begin: int, end: int, place: int, code: bool) -> str:
         """The type of the entity that a token is; "" for none."""
@@ -375,16 +229,22 @@ class Finder:
             noun = None  # a property of a class
         if noun:
             return "option" if group != "pascal" or self.in_code_span(place) else ""
+        return self._linked(group, text, begin, end, place, self.in_code_span(place))
+
+    def _linked(
+        self, group: str, text: str, begin: int, end: int, place: int, spelled: bool
+    ) -> str:
+        """What a name is by where its link leads, or by its shape; `spelled`: in a span of code."""
         url = self.link_at(place) if self.links else ""
         if url and n.OPTION_LINK.search(url):
             return "option"
         if url and group != "pascal" and n.FUNCTION_LINK.search(url):
             return "function"
         if group == "pascal":
-            if not self.in_code_span(place):
+            if not spelled:
                 return ""
             return "class" if n.CLASS_END.search(text, begin, end) else "identifier"
-        if group in ("camel", "mixed") and not self.in_code_span(place):
+        if group in ("camel", "mixed") and not spelled:
             return ""
         return "identifier"
 
@@ -404,7 +264,7 @@ class Finder:
                     mention = mention._replace(type="class")
             place = mention.start, mention.end
             known = best.get(place)
-            if known is None or (_rank(mention) < _rank(known)):
+            if known is None or _rank(mention) < _rank(known):
                 best[place] = mention
         return sorted(best.values(), key=lambda m: (m.start, m.end))
 
@@ -421,6 +281,7 @@ _FIXED = {
     "import": "package", "from": "package", "require": "package", "es": "package",
     "using": "package",
 }  # fmt: skip
+_NAMES = frozenset({"snake", "camel", "pascal", "upper", "mixed"})
 _ORDER = {"defines": 0, "example": 1, "mentions": 1}
 
 
@@ -439,49 +300,6 @@ def _ini(text: str, place: int) -> bool:
     return before >= 0 or text.startswith("[")
 
 
-@lru_cache(maxsize=1 << 14)  # of headings, which sections below repeat
-def _lists_options(title: str) -> bool:
-    return n.OPTION_PLACE.search(title) is not None
-
-
 @lru_cache(maxsize=1 << 14)
 def _lists_env(title: str) -> bool:
     return n.ENV_PLACE.search(title) is not None
-
-
-@lru_cache(maxsize=4096)
-def _wanted(titles: tuple[str, ...]) -> list[tuple[int, Column]]:
-    """The columns, by their titles, whose cells may be names."""
-    found = []
-    for number, title in enumerate(titles):
-        title = title.lower()
-        column = Column(
-            options=bool(re.search(r"option|parameter|variable|propert|setting|flag", title)),
-            named=bool(re.search(r"\bname\b", title)),
-            parameters=bool(re.search(r"parameter|argument", title)),
-            functions=bool(re.search(r"^(?:function|method)", title)),
-            codes=bool(re.search(r"code|errno|number|^error", title)),
-            states="state" in title,
-        )
-        first = number == 0 and (column.options or column.named or column.functions)
-        if first or column.codes or column.states:
-            found.append((number, column))
-    return found
-
-
-def _cell_kind(row: Row, option_table: bool) -> tuple[str, str]:
-    """The type and the name that a cell gives, or two empty strings."""
-    text, column = row.text.strip(), row.column
-    if column.codes and _ERROR_NUMBER.fullmatch(text):
-        return "error_code", text
-    if column.states and _STATE.fullmatch(text):
-        return "sqlstate", text
-    if row.number == 0 and option_table:
-        found = _CELL_IDENTIFIER.match(row.text)
-        if found and not found[2] and "." not in found[1] and not found[1].isupper():
-            return "option", found[1]
-    if row.number == 0 and column.functions:
-        found = _CELL_IDENTIFIER.match(row.text)
-        if found:
-            return "function", found[1]
-    return "", ""

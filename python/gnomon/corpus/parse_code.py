@@ -27,6 +27,10 @@ _CLOSERS = b" \t\r\n\f})];,"
 _SELF = {b"self", b"cls", b"this"}
 
 _ERROR_MOST = 10_000  # children of an error
+_OPEN_MOST = 256  # angle brackets
+_STATEMENT = re.compile(rb"[;{}]")
+_DEPTH_MOST = 500
+_LOOKS = 1024
 
 
 @dataclass
@@ -55,8 +59,10 @@ def parse_code(data: bytes, language: str, start: int = 0) -> Parsed:
     import tree_sitter
 
     source = b" " * start + data[start:] if start else data
+    _require_closed(source, language)
     tree = parser_for(language).parse(source)
     _require_sense(tree.root_node)
+    _require_shallow(tree)
     captures = tree_sitter.QueryCursor(query_for(language)).captures(tree.root_node)
     parsed = Parsed(data, start)
     parsed.verbatim, parsed.language = True, language
@@ -76,6 +82,27 @@ def _require_sense(root: Any) -> None:
         node.type == "ERROR" and node.child_count > _ERROR_MOST for node in (root, *root.children)
     ):
         raise ValueError("the grammar makes nothing of the source")
+
+
+def _require_closed(source: bytes, language: str) -> None:
+    """Raises ValueError where one statement opens very many angle brackets and closes none of them:
+    the parsers of type arguments take time that grows with the square of their number.
+    """
+    if language != "python" and source.count(b"<") > _OPEN_MOST:
+        for part in _STATEMENT.split(source):
+            if part.count(b"<") - part.count(b">") > _OPEN_MOST:
+                raise ValueError("the source opens too many angle brackets")
+
+
+def _require_shallow(tree: Any) -> None:
+    """Raises ValueError where the tree is very deep: a query takes time that grows with the square
+    of the depth. Looks at a thousand nodes; what is deep and rare costs little.
+    """
+    cursor, count = tree.walk(), tree.root_node.descendant_count
+    for index in range(0, count, max(count // _LOOKS, 1)):
+        cursor.goto_descendant(index)
+        if cursor.depth > _DEPTH_MOST:
+            raise ValueError("the source nests too deeply")
 
 
 def _name_node(node: Any) -> Any:

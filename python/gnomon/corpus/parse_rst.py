@@ -44,10 +44,17 @@ _OBJECTS = {
 }  # fmt: skip
 
 
+_INDENT = re.compile(rb"^ +", re.MULTILINE)
+_INDENTS_MOST = 64  # different widths
+
+
 def parse_rst(data: bytes, start: int = 0) -> Parsed:
     """The document in `data` (UTF-8) from `start` on, where a byte order mark ends."""
     parsed = Parsed(data, start)
     source = b" " * (start - 1) + b"\n" + data[start:] if start else data
+    if len({len(indent) for indent in _INDENT.findall(source)}) > _INDENTS_MOST:
+        # What the scanner takes grows faster than they do.
+        raise ValueError("the document nests too deeply")
     tree = parser_for("rst").parse(_bounded(source))
     _Reader(parsed).blocks(tree.root_node.children)
     return parsed

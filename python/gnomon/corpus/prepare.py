@@ -6,96 +6,27 @@ records, ids as bytes, texts by field, mentions and relations as arrays of numbe
 
 from __future__ import annotations
 
-import hashlib
-from array import array
-from collections.abc import Iterable
-from typing import NamedTuple
+import gc
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
-import msgspec
-
+from . import finish
 from .assemble import Limits
-from .extractor import Extractor
+from .detect import detect_type
+from .extractor import Extractor, apply_extractor
 from .model import Chunk, Evidence, ProcessedDocument, Source, document_id, revision_of
-from .process import process_document
-from .rawmap import rendered_many
+from .prepare_direct import direct
+from .prepare_model import (
+    DERIVED,
+    ROLES,
+    Prepared,
+    PreparedBatch,
+    Task,
+    numbers_of,
+    split_text,
+)
+from .process import draft_document
 from .stored import Packed, stored_chunks, stored_document, stored_sections
-
-ROLES = ("mentions", "defines", "example")
-DERIVED = ("parent", "next")  # relations that the section tree says: not stored
-PROCESSING = 1  # rises when processing changes, so that an update does all documents anew
-
-
-class Task(NamedTuple):
-    """A document to prepare: `raw` or the `place` of its file; `known` is the revision indexed."""
-
-    path: str
-    place: str
-    raw: bytes | None
-    known: str
-
-
-class Prepared(msgspec.Struct, array_like=True):
-    """A document for a segment, or why there is none.
-
-    Numbers are little-endian uint32: `chunk_start` and `chunk_section` one for each chunk;
-    `mentions` (entity, chunk, start, length, role, origin); `edges` (type, source, target,
-    evidence); `proofs` (chunk, start, length, role, origin) of the edges in order.
-    """
-
-    path: str
-    same: bool = False  # as indexed; all else is empty
-    error: str = ""
-    doc_id: str = ""
-    revision: str = ""
-    raw: bytes = b""
-    text: bytes = b""  # rendered, a line feed between chunks; and decoded where not UTF-8
-    title: str = ""
-    type: str = ""
-    language: str = ""
-    version: str = ""
-    acl: tuple[str, ...] = ()
-    fallback: str = ""
-    section_ids: bytes = b""
-    section_parents: list[int] = []
-    headings: list[str] = []  # of each section: the titles from the root, a line each
-    chunk_ids: bytes = b""
-    chunk_start: bytes = b""
-    chunk_section: bytes = b""
-    kinds: list[str] = []
-    bodies: list[str] = []
-    codes: list[str] = []
-    keys: list[str] = []  # of the entities
-    names: list[str] = []
-    mentions: bytes = b""
-    relation_types: list[str] = []
-    nodes: list[str] = []
-    edges: bytes = b""
-    proofs: bytes = b""
-    origins: list[str] = []
-
-
-class PreparedBatch(msgspec.Struct, array_like=True):
-    """Documents and their packed records: of those that are neither same nor in error."""
-
-    documents: list[Prepared]
-    document_records: Packed
-    section_records: Packed
-    chunk_records: Packed
-
-
-class Settings(msgspec.Struct, frozen=True, array_like=True):
-    """What decides, beside the bytes, what becomes of a document."""
-
-    source: Source
-    limits: Limits | None = None
-    extractor: str = ""
-    processing: int = PROCESSING
-
-    def digest(self) -> bytes:
-        """The same for the same settings."""
-        limits = None if self.limits is None else (self.limits.target, self.limits.limit)
-        told = (self.source, limits, self.extractor, self.processing)
-        return hashlib.blake2b(msgspec.msgpack.encode(told), digest_size=16).digest()
 
 
 def prepare(
@@ -105,6 +36,25 @@ def prepare(
     extractor: Extractor | None = None,
 ) -> PreparedBatch:
     """Prepares documents in order; what cannot be read has an `error`."""
+    with _uncollected():
+        return _prepare(tasks, source, limits or Limits(), extractor)
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """A batch makes a million objects and hardly a circle; looking for those takes a tenth more."""
+    on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if on:
+            gc.enable()
+
+
+def _prepare(
+    tasks: Iterable[Task], source: Source, limits: Limits, extractor: Extractor | None
+) -> PreparedBatch:
     documents: list[Prepared] = []
     of_documents: list[bytes] = []
     of_sections: list[bytes] = []
@@ -122,11 +72,22 @@ def prepare(
             same = Prepared(task.path, same=True, doc_id=document_id(source.name, task.path))
             documents.append(same)
             continue
-        done = process_document(raw, source, path=task.path, limits=limits, extractor=extractor)
-        documents.append(prepared(done, raw))
-        of_documents.append(stored_document(done))
-        of_sections += stored_sections(done)
-        of_chunks += stored_chunks(done, raw)
+        kind = detect_type(task.path, raw[:2048])
+        drafted = draft_document(
+            raw, source, task.path, kind, limits, derived=extractor is not None
+        )
+        if extractor is None and drafted.text.same_offsets:
+            made, document, sections, chunks = direct(drafted, raw)
+        else:
+            done = finish.finish(*drafted)
+            if extractor is not None:
+                done = apply_extractor(done, extractor)
+            made, document = prepared(done, raw), stored_document(done)
+            sections, chunks = stored_sections(done), stored_chunks(done, raw)
+        documents.append(made)
+        of_documents.append(document)
+        of_sections += sections
+        of_chunks += chunks
     return PreparedBatch(
         documents, Packed.of(of_documents), Packed.of(of_sections), Packed.of(of_chunks)
     )
@@ -158,8 +119,8 @@ def prepared(done: ProcessedDocument, raw: bytes) -> Prepared:
         ],
         headings=["\n".join(section.path) for section in done.sections],
         chunk_ids=bytes.fromhex("".join(chunk.id for chunk in done.chunks)),
-        chunk_start=_numbers(chunk.span[0] for chunk in done.chunks),
-        chunk_section=_numbers(numbers[chunk.section_id] for chunk in done.chunks),
+        chunk_start=numbers_of(chunk.span[0] for chunk in done.chunks),
+        chunk_section=numbers_of(numbers[chunk.section_id] for chunk in done.chunks),
         kinds=[chunk.kind for chunk in done.chunks],
         bodies=[body for body, _ in texts],
         codes=[code for _, code in texts],
@@ -176,42 +137,7 @@ def split_code(chunk: Chunk) -> tuple[str, str]:
     >>> [split_code(chunk) for chunk in done.chunks]
     [('Run:', 'ls -l\n')]
     """
-    blocks = [block for block in chunk.blocks if block.kind == "code"]
-    if not blocks:
-        return ("", chunk.text) if chunk.kind == "code" else (chunk.text, "")
-    if len(blocks) == len(chunk.blocks):
-        return "", chunk.text
-    data = chunk.text.encode("utf-8", "surrogatepass")
-    body, code, at = [], [], 0
-    first = chunk.span[0]
-    places = rendered_many(
-        chunk.raw_map, [place - first for block in blocks for place in (block.start, block.end)]
-    )
-    for number in range(0, len(places), 2):
-        start = max(at, _boundary(data, places[number]))
-        end = max(start, _boundary(data, places[number + 1]))
-        body.append(data[at:start])
-        code.append(data[start:end])
-        at = end
-    body.append(data[at:])
-    return (
-        b"\n".join(filter(None, (part.strip() for part in body))).decode("utf-8", "surrogatepass"),
-        b"\n".join(code).decode("utf-8", "surrogatepass"),
-    )
-
-
-def _boundary(data: bytes, place: int) -> int:
-    """`place`, or the next one at which a character begins."""
-    place = min(place, len(data))
-    while place < len(data) and data[place] & 0xC0 == 0x80:
-        place += 1
-    return place
-
-
-def _numbers(values: Iterable[int]) -> bytes:
-    packed = array("I", values)
-    assert packed.itemsize == 4
-    return packed.tobytes()
+    return split_text(chunk.text, chunk.kind, chunk.blocks, chunk.raw_map, chunk.span[0])
 
 
 def _add_graph(made: Prepared, done: ProcessedDocument) -> None:
@@ -252,9 +178,9 @@ def _add_graph(made: Prepared, done: ProcessedDocument) -> None:
         )
         for evidence in shown:
             proofs += proof(evidence)
-    made.mentions = _numbers(mentions)
+    made.mentions = numbers_of(mentions)
     made.relation_types = list(types)
     made.nodes = list(nodes)
-    made.edges = _numbers(edges)
-    made.proofs = _numbers(proofs)
+    made.edges = numbers_of(edges)
+    made.proofs = numbers_of(proofs)
     made.origins = list(origins)

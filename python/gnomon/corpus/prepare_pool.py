@@ -1,32 +1,35 @@
 """Preparing many documents, on several processes where that pays.
 
 The processes are started as `python -c`, so that a caller's script is not run again in them, as
-`multiprocessing` would. They speak in frames over pipes: eight bytes of length, then MessagePack.
+`multiprocessing` would. They speak in frames over sockets: eight bytes of length, then MessagePack.
 """
 
 from __future__ import annotations
 
 import os
 import queue
+import socket
 import struct
 import subprocess
 import sys
+import threading
 import traceback
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
-from typing import IO
 
 import msgspec
 
 from .assemble import Limits
 from .extractor import Extractor
 from .model import Source
-from .prepare import PreparedBatch, Task, prepare
+from .prepare import prepare
+from .prepare_model import PreparedBatch, Task
 
 BATCH_BYTES = 1 << 20
 _BATCH_MOST = 256  # documents
+_ASKERS = 2  # jobs that a worker has at once
 # Starting a process takes about a second, in which one prepares as much as this.
 PARALLEL_FROM = 8 << 20
 _WORK = "import sys; sys.path[:] = {path!r}; from gnomon.corpus.prepare_pool import work; work()"
@@ -72,8 +75,10 @@ def prepare_all(
         return
     with ExitStack() as stack:
         free: queue.SimpleQueue[_Worker] = queue.SimpleQueue()
-        for _ in range(jobs):
-            free.put(stack.enter_context(_Worker()))
+        for _ in range(jobs - 1):
+            worker = stack.enter_context(_Worker())
+            for _ in range(_ASKERS):
+                free.put(worker)
 
         def answer(batch: list[Task]) -> PreparedBatch:
             worker = free.get()
@@ -82,15 +87,39 @@ def prepare_all(
             finally:
                 free.put(worker)
 
-        threads = stack.enter_context(ThreadPoolExecutor(jobs))
-        waiting: deque[Future[PreparedBatch]] = deque()
-        stack.callback(lambda: [future.cancel() for future in waiting])
+        threads = stack.enter_context(ThreadPoolExecutor(_ASKERS * (jobs - 1)))
+        waiting: deque[_Waiting] = deque()
+        stack.callback(lambda: [each.future.cancel() for each in waiting])
+
+        def first() -> PreparedBatch:
+            """The first batch of those that wait; this process helps until it is there."""
+            while not waiting[0].future.done():
+                undone = [each for each in waiting if not each.future.done()]
+                rest = undone[_ASKERS * (jobs - 1) :]  # of those that no worker will have next
+                own = next((each for each in rest if each.future.cancel()), None)
+                if own is None:  # the others are at work on all of them
+                    break
+                own.own = prepare(own.tasks, source, limits)
+            done = waiting.popleft()
+            return done.future.result() if done.own is None else done.own
+
         for batch in batches:
-            waiting.append(threads.submit(answer, batch))
-            if len(waiting) > 2 * jobs:  # bounds the memory, keeps the order
-                yield waiting.popleft().result()
+            waiting.append(_Waiting(batch, threads.submit(answer, batch)))
+            if len(waiting) > (_ASKERS + 1) * jobs:  # bounds the memory, keeps the order
+                yield first()
         while waiting:
-            yield waiting.popleft().result()
+            yield first()
+
+
+class _Waiting:
+    """A batch that is given to the workers, or, where none had begun with it, is done here."""
+
+    __slots__ = ("future", "own", "tasks")
+
+    def __init__(self, tasks: list[Task], future: Future[PreparedBatch]) -> None:
+        self.tasks = tasks
+        self.future = future
+        self.own: PreparedBatch | None = None
 
 
 def _batches(tasks: Iterable[tuple[Task, int]]) -> Iterator[list[Task]]:
@@ -107,22 +136,27 @@ def _batches(tasks: Iterable[tuple[Task, int]]) -> Iterator[list[Task]]:
 
 
 class _Worker:
-    """A process that prepares one batch at a time."""
+    """A process that prepares batches in order. There is room for two askers at once, so that the
+    next job is there when one is done: what is between them waits for this process's lock.
+    """
 
     def __init__(self) -> None:
         command = [sys.executable, "-c", _WORK.format(path=sys.path)]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._into, self._out = self._process.stdin, self._process.stdout
+        alone = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}  # or numpy starts threads for nothing
+        # A socket gives an answer in one call, without the lock; a pipe would in pieces of 64 KiB.
+        self._socket, theirs = socket.socketpair()
+        with theirs:
+            end = theirs.fileno()
+            self._process = subprocess.Popen(command, stdin=end, stdout=end, env=alone)
         self._decode = msgspec.msgpack.Decoder(_Answer).decode
+        self._turn = threading.Condition()
+        self._asked = self._answered = 0
+        self._asking = threading.Lock()
 
     def ask(self, job: _Job) -> PreparedBatch:
-        try:
-            _write(self._into, msgspec.msgpack.encode(job))
-            data = _read(self._out)
-        except BrokenPipeError:
-            data = None
+        data = None
+        with suppress(ConnectionError):
+            data = self._exchange(msgspec.msgpack.encode(job))
         if data is None:
             raise RuntimeError(
                 f"a process that prepares documents ended (code {self._process.wait()}); "
@@ -133,41 +167,64 @@ class _Worker:
             raise RuntimeError(f"preparing documents failed:\n{answer.error}")
         return answer.batch
 
+    def _exchange(self, data: bytes) -> bytearray | None:
+        with self._asking:
+            number, self._asked = self._asked, self._asked + 1
+            try:
+                _send(self._socket, data)
+                sent = True
+            except OSError:
+                sent = False
+        with self._turn:
+            self._turn.wait_for(lambda: self._answered == number)
+        try:
+            return _receive(self._socket) if sent else None
+        finally:
+            with self._turn:
+                self._answered += 1
+                self._turn.notify_all()
+
     def __enter__(self) -> _Worker:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._process.kill()  # it holds nothing that must be kept
-        with suppress(BrokenPipeError):  # it ended before it read all, and close() writes the rest
-            self._into.close()
-        self._out.close()
         self._process.wait()
+        self._socket.close()
 
 
 def work() -> None:
-    """What such a process does until its standard input ends."""
-    given, answers = sys.stdin.buffer, sys.stdout.buffer
-    decode = msgspec.msgpack.Decoder(_Job).decode
-    while (data := _read(given)) is not None:
-        job = decode(data)
-        try:
-            answer = _Answer(prepare(job.tasks, job.source, job.limits))
-        except Exception:
-            answer = _Answer(None, traceback.format_exc())
-        _write(answers, msgspec.msgpack.encode(answer))
+    """What such a process does until nobody asks any more."""
+    with socket.socket(fileno=os.dup(0)) as asker:
+        os.dup2(2, 1)  # what a library may print is no answer
+        decode = msgspec.msgpack.Decoder(_Job).decode
+        while (data := _receive(asker)) is not None:
+            job = decode(data)
+            try:
+                answer = _Answer(prepare(job.tasks, job.source, job.limits))
+            except Exception:
+                answer = _Answer(None, traceback.format_exc())
+            _send(asker, msgspec.msgpack.encode(answer))
 
 
-def _write(pipe: IO[bytes], data: bytes) -> None:
-    pipe.write(struct.pack("<Q", len(data)))
-    pipe.write(data)
-    pipe.flush()
+def _send(to: socket.socket, data: bytes) -> None:
+    to.sendall(struct.pack("<Q", len(data)))
+    to.sendall(data)
 
 
-def _read(pipe: IO[bytes]) -> bytes | None:
+def _receive(of: socket.socket) -> bytearray | None:
     """The next frame; None at the end."""
-    head = pipe.read(8)
-    if len(head) < 8:
-        return None
-    (size,) = struct.unpack("<Q", head)
-    data = pipe.read(size)
-    return data if len(data) == size else None
+    head = _exactly(of, 8)
+    return None if head is None else _exactly(of, struct.unpack("<Q", head)[0])
+
+
+def _exactly(of: socket.socket, size: int) -> bytearray | None:
+    data = bytearray(size)
+    view = memoryview(data)
+    at = 0
+    while at < size:
+        n = of.recv_into(view[at:], size - at, socket.MSG_WAITALL)
+        if n == 0:
+            return None
+        at += n
+    return data

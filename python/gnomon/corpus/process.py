@@ -13,14 +13,15 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from . import finish
 from .assemble import Draft, Limits, SectionDraft, cut_chunks, cut_sections
 from .builder import Edge, Parsed
 from .detect import detect_type, title_of_path
 from .extractor import Extractor, apply_extractor
-from .mentions import Finder, Mention
+from .mention_places import Mention
+from .mentions import Finder
 from .model import Document, ProcessedDocument, Report, Source, document_id, revision_of
 from .relations import Relations
 from .source_text import SourceText
@@ -102,6 +103,19 @@ PARSERS: dict[str, Callable[[bytes, int], Parsed]] = {
 }
 
 
+class Drafted(NamedTuple):
+    """A document's parts in offsets of the parser's input."""
+
+    document: Document
+    text: SourceText
+    parsed: Parsed
+    sections: Sequence[SectionDraft]
+    drafts: Sequence[Draft]
+    mentions: Sequence[Mention]
+    edges: Sequence[Edge]
+    report: Report
+
+
 def process_document(
     content: bytes | str | os.PathLike[str],
     source: Source | str,
@@ -139,7 +153,28 @@ def process_document(
     kind = detect_type(path, raw[:2048]) if type is None else type
     if kind not in PARSERS:
         raise ValueError(f"type must be one of {', '.join(PARSERS)}, got {kind!r}")
-    limits = limits or Limits()
+    drafted = draft_document(raw, source, path, kind, limits or Limits(), url, version, acl, facts)
+    done = finish.finish(*drafted)
+    return apply_extractor(done, extractor) if extractor is not None else done
+
+
+def draft_document(
+    raw: bytes,
+    source: Source,
+    path: str,
+    kind: str,
+    limits: Limits,
+    url: str = "",
+    version: str = "",
+    acl: tuple[str, ...] | None = None,
+    facts: bool = True,
+    derived: bool = True,
+) -> Drafted:
+    """What is found in a document, before it gets its public form.
+
+    Without `derived` there are no relations that the tree of sections says by itself.
+    Raises ValueError for limits that are not 1 <= target <= limit.
+    """
     if not 1 <= limits.target <= limits.limit:
         raise ValueError(
             f"limits must be 1 <= target <= limit, got {limits.target}, {limits.limit}"
@@ -169,9 +204,11 @@ def process_document(
         meta=parsed.meta,
     )
     report.problems = parsed.problems
-    mentions, edges = _facts(parsed, sections, drafts, document, report) if facts else ([], [])
-    done = finish.finish(document, text, parsed, sections, drafts, mentions, edges, report)
-    return apply_extractor(done, extractor) if extractor is not None else done
+    mentions: list[Mention] = []
+    edges: list[Edge] = []
+    if facts:
+        mentions, edges = _facts(parsed, sections, drafts, document, report, derived)
+    return Drafted(document, text, parsed, sections, drafts, mentions, edges, report)
 
 
 def _parsed(text: SourceText, kind: str, report: Report) -> Parsed:
@@ -191,11 +228,13 @@ def _facts(
     drafts: Sequence[Draft],
     document: Document,
     report: Report,
+    derived: bool,
 ) -> tuple[list[Mention], list[Edge]]:
     try:
         finder = Finder(parsed, sections, drafts)
         mentions = finder.find()
-        return mentions, Relations(finder, mentions, document.id, document.path).find()
+        relations = Relations(finder, mentions, document.id, document.path)
+        return mentions, relations.find(derived)
     except Exception as error:  # as with parsers: the document stays, and the report says so
         report.problems.append(f"names: {error.__class__.__name__}: {error}"[:300])
         return [], []

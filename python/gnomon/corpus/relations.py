@@ -11,12 +11,14 @@ import posixpath
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import combinations
 from urllib.parse import unquote
 
 from .assemble import Draft, SectionDraft
 from .builder import Edge, Parsed
-from .mentions import Finder, Mention
+from .mention_places import Mention
+from .mentions import Finder
 from .names import key_of
 
 _SEE_ALSO = re.compile(
@@ -55,14 +57,19 @@ class Relations:
         self.path = path
         self.section_starts = [section.start for section in self.sections]
         self.places = [mention.start for mention in mentions]
+        self._folder = posixpath.dirname(path)
         self._targets: dict[str, str] = {}
 
-    def find(self) -> list[Edge]:
+    def find(self, derived: bool = True) -> list[Edge]:
+        """All relations; without `derived` those that the tree of sections says by itself are left
+        out.
+        """
         edges: list[Edge] = []
         for edge in self.parsed.edges:
             source, target = _normal(edge.source), _normal(edge.target)
             edges.append(edge._replace(source=source, target=target))
-        edges += self._structure()
+        if derived:
+            edges += self._structure()
         edges += self._links()
         edges += self._definitions()
         edges += self._releases()
@@ -127,20 +134,11 @@ class Relations:
     def target(self, url: str) -> str:
         """The node that a link points to; "" for none."""
         url = url.strip()
-        if not url or url.lower().startswith(("data:", "javascript:")):
-            return ""
-        if _SCHEME.match(url) or url.startswith("//"):
-            return f"url:{url}"
-        place, _, anchor = url.partition("#")
-        place = unquote(place.split("?", 1)[0])
-        if not place:
-            full = self.path
-        elif place.startswith("/"):
-            full = place.lstrip("/")
-        else:
-            full = posixpath.join(posixpath.dirname(self.path), place)
-        full = posixpath.normpath(full)
-        return f"path:{full}#{anchor}" if anchor else f"path:{full}"
+        if url[:1] in ("#", "?"):
+            anchor = url.partition("#")[2]
+            full = posixpath.normpath(self.path)
+            return f"path:{full}#{anchor}" if anchor else f"path:{full}"
+        return _target(self._folder, url)
 
     def _definitions(self) -> Iterator[Edge]:
         if self.parsed.language:
@@ -269,6 +267,19 @@ class Relations:
         """The atom of a table row: the rows of a chunk are apart. -1 for everything else."""
         atom = bisect_right(self.finder.starts, place) - 1
         return atom if atom >= 0 and self.parsed.atoms[atom].kind == "table" else -1
+
+
+@lru_cache(maxsize=1 << 14)  # the pages of a folder have the same links
+def _target(folder: str, url: str) -> str:
+    if not url or url.lower().startswith(("data:", "javascript:")):
+        return ""
+    if _SCHEME.match(url) or url.startswith("//"):
+        return f"url:{url}"
+    place, _, anchor = url.partition("#")
+    place = unquote(place.split("?", 1)[0])
+    full = place.lstrip("/") if place.startswith("/") else posixpath.join(folder, place)
+    full = posixpath.normpath(full)
+    return f"path:{full}#{anchor}" if anchor else f"path:{full}"
 
 
 def _normal(key: str) -> str:

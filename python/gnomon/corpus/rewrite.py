@@ -11,7 +11,7 @@ import numpy as np
 from ..storage import DirectoryWriter
 from .columns_io import decoded
 from .live import Mask
-from .prepare import ROLES, Prepared, PreparedBatch
+from .prepare_model import ROLES, Prepared, PreparedBatch
 from .segment import Segment
 from .segment_writer import PART, SegmentWriter
 from .stored import Packed

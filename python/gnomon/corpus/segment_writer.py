@@ -20,7 +20,7 @@ from .. import _core
 from ..storage import DirectoryWriter
 from .columns_io import Int64Array, narrow, write_ids
 from .graph_columns import GraphWriter
-from .prepare import Prepared, PreparedBatch
+from .prepare_model import Prepared, PreparedBatch
 from .stored import RecordWriter
 
 PART = "segment"

@@ -25,7 +25,7 @@ from .model import Block, Chunk, Document, ProcessedDocument, Report, Section, S
 BLOCK_BYTES = 32 << 10
 _LEVEL = 1  # of zlib: 90 MB/s to a quarter of the size; 6 is half as fast for a tenth less
 _KEPT = 64  # blocks of a store that stay unpacked
-_pack = msgspec.msgpack.Encoder().encode
+encoded = msgspec.msgpack.Encoder().encode
 
 
 class StoredDocument(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -112,7 +112,7 @@ def stored_sections(done: ProcessedDocument) -> list[bytes]:
     """The encoded records of a document's sections."""
     numbers = {section.id: section.ordinal for section in done.sections}
     return [
-        _pack(
+        encoded(
             StoredSection(
                 section.level,
                 section.title,
@@ -142,7 +142,7 @@ def stored_chunks(done: ProcessedDocument, raw: bytes) -> list[bytes]:
         if packed is not None:
             text, (raw_map, pieces) = "", packed
         made.append(
-            _pack(
+            encoded(
                 StoredChunk(
                     numbers[chunk.section_id],
                     chunk.kind,
@@ -163,8 +163,13 @@ def stored_chunks(done: ProcessedDocument, raw: bytes) -> list[bytes]:
 
 def stored_document(done: ProcessedDocument) -> bytes:
     """The encoded record of a document."""
-    document = msgspec.structs.replace(done.document, id="", revision="")
-    return _pack(StoredDocument(document, done.report))
+    return record_of(done.document, done.report)
+
+
+def record_of(document: Document, report: Report) -> bytes:
+    """The encoded record of a document."""
+    document = msgspec.structs.replace(document, id="", revision="")
+    return encoded(StoredDocument(document, report))
 
 
 def document_of(stored: StoredDocument, doc_id: str, revision: str) -> Document:

@@ -9,7 +9,7 @@ import msgspec
 
 from .generation import FileRow
 from .model import Source, revision_of
-from .prepare import Task
+from .prepare_model import Task
 from .walk import MAX_BYTES, Coverage, FoundFile, walk_sources
 
 # A file that changed so shortly before it was read may change again within the clock's step.

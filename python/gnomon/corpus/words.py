@@ -80,7 +80,9 @@ def _facts_of(word: str) -> tuple[int, list[tuple[int, int, int]]]:
     return flags, hits
 
 
-_scanner = _core.WordScanner(_facts_of, _GROUPS)
+_scanner = _core.WordScanner(
+    _facts_of, _GROUPS, sorted({*_TRIGGERS, *(part for part, _, _ in _PARTS)})
+)
 
 
 def hits_of(text: str) -> list[tuple[int, int, str]]:

@@ -1,0 +1,199 @@
+"""A document for a segment straight from its drafts, without the public structs between.
+
+It says what :func:`gnomon.corpus.prepare.prepared` says of the finished document, which tests
+compare with it; it takes documents whose offsets are those of the raw bytes, and no extractor.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from bisect import bisect_right
+from collections.abc import Sequence
+
+from .. import _core
+from .builder import Edge
+from .finish import blocks_of, identity
+from .mention_places import Mention
+from .names import normalise
+from .prepare_model import DERIVED, ROLES, Prepared, numbers_of, split_text
+from .process import Drafted
+from .rawmap import COPIED, pack
+from .stored import StoredChunk, StoredSection, encoded, record_of
+
+_ROLES = {role: number for number, role in enumerate(ROLES)}
+
+
+def direct(drafted: Drafted, raw: bytes) -> tuple[Prepared, bytes, list[bytes], list[bytes]]:
+    """The document, its record, and those of its sections and chunks."""
+    document, _, _, sections, drafts, mentions, edges, report = drafted
+    made = Prepared(
+        document.path,
+        doc_id=document.id,
+        revision=document.revision,
+        raw=raw,
+        title=document.title,
+        type=document.type,
+        language=document.language,
+        version=document.version,
+        acl=document.acl,
+        fallback=report.fallback,
+        section_ids=bytes.fromhex("".join([section.id for section in sections])),
+        section_parents=[section.parent for section in sections],
+        headings=["\n".join(section.path) for section in sections],
+        chunk_start=numbers_of(draft.start for draft in drafts),
+        chunk_section=numbers_of(draft.section for draft in drafts),
+    )
+    chunks = _chunks(made, drafted, raw)
+    starts, ends = [draft.start for draft in drafts], [draft.end for draft in drafts]
+    named = _add_mentions(made, mentions, starts, ends)
+    related = _add_relations(made, edges, starts, ends)
+    made.origins = ["rule"] if named or related else []
+    return made, record_of(document, report), _sections(drafted), chunks
+
+
+def _sections(drafted: Drafted) -> list[bytes]:
+    records = []
+    for section in drafted.sections:
+        heading, start = section.heading, section.start
+        records.append(
+            encoded(
+                StoredSection(
+                    heading.level if heading else 0,
+                    heading.title if heading else "",
+                    section.path,
+                    section.parent,
+                    (start, section.end),
+                    (start, section.extent),
+                    (heading.start, heading.end) if heading else None,
+                    heading.anchor if heading else "",
+                    heading.kind if heading else "root",
+                )
+            )
+        )
+    return records
+
+
+def _characters(drafted: Drafted) -> dict[int, int] | None:
+    """The number of characters before each end of a chunk; None where they are the bytes."""
+    if drafted.text.work.isascii():
+        return None
+    bounds = sorted({place for draft in drafted.drafts for place in (draft.start, draft.end)})
+    _, chars = drafted.text.offsets(bounds)
+    return dict(zip(bounds, chars, strict=True))
+
+
+def _chunks(made: Prepared, drafted: Drafted, raw: bytes) -> list[bytes]:
+    """The records of the chunks; their ids and texts go into `made`."""
+    data, atoms, sections = drafted.parsed.data, drafted.parsed.atoms, drafted.sections
+    chars = _characters(drafted)
+    view = memoryview(raw)
+    ids, texts, records = [], [], []
+    seen: dict[tuple[int, str, str], int] = {}
+    line, counted = 1, 0
+    for draft in drafted.drafts:
+        section, first, after, start, end, words, marks, continued = draft
+        blocks, kind = blocks_of(atoms, draft, identity)
+        key = section, kind, words
+        occurrence = seen[key] = seen.get(key, -1) + 1
+        text = words.encode("utf-8", "surrogatepass")
+        name = f"{sections[section].id}\x1f{kind}\x1f{occurrence}\x1f".encode()
+        ids.append(hashlib.blake2b(name + text, digest_size=12).digest())
+        texts.append(text)
+        line += data.count(b"\n", counted, start)
+        last_line = line + data.count(b"\n", start, end - 1)
+        counted = start
+        raw_map = b"" if marks is None or marks == [0, end - start, COPIED] else pack(marks)
+        opening = atoms[first].header if first < after else None
+        body, code = split_text(words, kind, blocks, raw_map, start)
+        made.kinds.append(kind)
+        made.bodies.append(body)
+        made.codes.append(code)
+        shown: tuple[str, bytes | None, bytes] = words, None, raw_map
+        packed = _core.pack_text(view[start:end], raw_map, text)
+        if packed is not None:
+            shown = "", packed[1], packed[0]
+        records.append(
+            encoded(
+                StoredChunk(
+                    section,
+                    kind,
+                    (start, end),
+                    (start, end) if chars is None else (chars[start], chars[end]),
+                    (line, last_line),
+                    *shown,
+                    blocks,
+                    continued,
+                    opening if opening and opening[1] <= start else None,
+                )
+            )
+        )
+    made.chunk_ids = b"".join(ids)
+    made.text = b"\n".join(texts)
+    return records
+
+
+def _add_mentions(
+    made: Prepared, mentions: Sequence[Mention], starts: list[int], ends: list[int]
+) -> int:
+    """Entities and where they stand; how many places there are."""
+    found: dict[tuple[str, str], tuple[str, list[tuple[int, ...]]]] = {}
+    for kind, name, start, end, role in mentions:
+        index = bisect_right(starts, start) - 1
+        if index < 0:
+            continue
+        key = kind, normalise(kind, name)
+        known = found.get(key)
+        if known is None:
+            known = found[key] = (name, [])
+        length = max(min(end, ends[index]) - start, 0)  # what crosses chunks counts for the first
+        known[1].append((index, start, length, _ROLES.get(role, 0), 0))
+    rows: list[int] = []
+    number = 0
+    for (kind, word), (name, places) in sorted(found.items()):
+        if not word:
+            continue
+        made.keys.append(f"{kind}:{word}")
+        made.names.append(name)
+        for place in places:
+            rows.append(number)
+            rows += place
+        number += 1
+    made.mentions = numbers_of(rows)
+    return len(rows)
+
+
+def _add_relations(
+    made: Prepared, edges: Sequence[Edge], starts: list[int], ends: list[int]
+) -> int:
+    """Relations and what shows them; how many there are."""
+    found: dict[tuple[str, str, str], dict[tuple[int, ...], None]] = {}
+    for kind, source, target, start, end in edges:
+        if kind in DERIVED:
+            continue
+        index = bisect_right(starts, start) - 1
+        if index < 0:
+            continue
+        key = kind, source, target
+        known = found.get(key)
+        if known is None:
+            known = found[key] = {}
+        known[index, start, max(min(end, ends[index]) - start, 0), 0, 0] = None
+    nodes: dict[str, int] = {}
+    types: dict[str, int] = {}
+    rows: list[int] = []
+    proofs: list[int] = []
+    for kind, source, target in sorted(found):
+        shown = found[kind, source, target]
+        rows += (
+            types.setdefault(kind, len(types)),
+            nodes.setdefault(source, len(nodes)),
+            nodes.setdefault(target, len(nodes)),
+            len(shown),
+        )
+        for place in shown:
+            proofs += place
+    made.relation_types = list(types)
+    made.nodes = list(nodes)
+    made.edges = numbers_of(rows)
+    made.proofs = numbers_of(proofs)
+    return len(rows)

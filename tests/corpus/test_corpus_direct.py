@@ -1,0 +1,175 @@
+"""What goes into a segment without the public structs is what they say; events are read alike."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from gnomon import _core
+from gnomon.corpus import names, process_document
+from gnomon.corpus.markdown_reference import ReferenceReader
+from gnomon.corpus.model import Source
+from gnomon.corpus.parse_markdown import parse_markdown
+from gnomon.corpus.prepare import prepare, prepared
+from gnomon.corpus.prepare_model import PreparedBatch, Task
+from gnomon.corpus.stored import Packed, stored_chunks, stored_document, stored_sections
+from gnomon.corpus.words import _facts_of, hits_of
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+PIECES = (
+    *("# ", "## a {#b}\n", "- ", "> ", "\n", "\n\n", "  ", "    ", "```py\n", "```\n", "`", "``"),
+    *("|a|b|\n|-|-|\n", "|c|`d_e`|\n", "[a](b.md)", "![i](j.png)", "<br>", "<div>\n", "</div>\n"),
+    *("<a id='x'>", "&lt;", "&amp;", "\\_", "\\", "*", "**", "_", "~~", "[^1]", "[^1]: note\n"),
+    *('{% hint title="T" %}\n', "{% x %}", "{{< y >}}\n", "---\n", "+++\n", "a: b\n", "\r\n"),
+    *(
+        "max_size",
+        "`max\\_size`",
+        "option ",
+        "fooBar",
+        "FooBar()",
+        "Error 1153 (08S01)",
+        "é",
+        "日本",
+    ),
+    *(
+        "🦀",
+        "the ",
+        " variable",
+        "MariaDB 10.4.2",
+        "since ",
+        "pip install x",
+        "10",
+        "\t",
+        "| code |\n",
+    ),
+    *("# Error 1153\n", "# max_size option\n", "See also", "\u2028", "\x1c", "- [ ] t\n", "x\\\n"),
+)
+TEXTS = st.lists(st.sampled_from(PIECES), max_size=40).map("".join)
+FIELDS = (
+    *("texts", "marks", "last", "atoms", "headings", "links", "codes", "anchors", "meta"),
+    *("problems", "table_head"),
+)
+
+
+@given(TEXTS)
+@example(
+    'a |\n-|-\n```\n{% x %}\n```\n{% x title="t" %} b\n\n{% y %}\n<div>\n *a*\n</div>\n> # q\n'
+)
+@settings(max_examples=200, deadline=None)
+def test_the_compiled_loop_reads_events_as_the_reference_does(text: str) -> None:
+    data = text.encode()
+    for mdx in (False, True):
+        ours, reference = (
+            parse_markdown(data, mdx=mdx, reader=reader) for reader in (None, ReferenceReader)
+        )
+        for name in FIELDS:
+            assert getattr(ours, name) == getattr(reference, name), name
+        for name in ("atoms", "links", "headings"):
+            kinds = [list(map(type, getattr(each, name))) for each in (ours, reference)]
+            assert kinds[0] == kinds[1]
+
+
+@pytest.mark.parametrize("bad", [1, (1,), ({"Text": "a"}, 3), ({"Text": "a"}, {"start": 0})])
+def test_what_is_no_event_is_refused(bad: object) -> None:
+    from gnomon.corpus.builder import Parsed
+    from gnomon.corpus.parse_markdown import Reader
+
+    parsed = Parsed(b"a")
+    with pytest.raises((TypeError, KeyError)):
+        _core.read_markdown(Reader(parsed, []), parsed, b"a", [bad])
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["a.md", "b.txt", "c.py", "d.html"]), TEXTS), max_size=3),
+    st.sampled_from([b"", b"\xff", b"\xef\xbb\xbf", b"\xff\xfe"]),
+)
+@settings(max_examples=60, deadline=None)
+def test_a_document_straight_for_a_segment_is_the_finished_one(
+    documents: list[tuple[str, str]], before: bytes
+) -> None:
+    source = Source(name="docs", acl=("all",))
+    for path, text in documents:
+        raw = before + text.encode()
+        done = process_document(raw, source, path=path)
+        wanted = PreparedBatch(
+            [prepared(done, raw)],
+            Packed.of([stored_document(done)]),
+            Packed.of(stored_sections(done)),
+            Packed.of(stored_chunks(done, raw)),
+        )
+        got = prepare([Task(path, "", raw, "")], source)
+        assert msgspec.msgpack.encode(got) == msgspec.msgpack.encode(wanted)
+
+
+NEAR = st.lists(
+    st.sampled_from(
+        [
+            *(
+                "max_size",
+                "fooBar",
+                "FooBar",
+                "MAX_SIZE",
+                " ",
+                "`",
+                "'",
+                '"',
+                "(",
+                ")",
+                "()",
+                "[",
+                "]",
+            ),
+            *(
+                ",",
+                ":",
+                "\n",
+                "=",
+                ".",
+                " the ",
+                "option",
+                "variables",
+                "is ",
+                "set to",
+                "package ",
+                "class ",
+            ),
+            *("catch (", "function", "error", "default to", "system ", "new ", "value of ", "é"),
+        ]
+    ),
+    max_size=12,
+).map("".join)
+
+
+@given(NEAR)
+@example("package max_size")
+@example("max_size,option")
+@settings(max_examples=300, deadline=None)
+def test_nothing_tells_what_a_plain_name_is(text: str) -> None:
+    hits = hits_of(text)
+    for (begin, end, _), alone in zip(hits, _core.plain_names(text, hits), strict=True):
+        if not alone:
+            continue
+        behind = (names.FUNCTION_NOUN, names.ERROR_NOUN, names.OPTION_NOUN, names.FILE_END)
+        assert not any(pattern.match(text, end) for pattern in behind)
+        assert not names.after_package(text, begin)
+        assert not names.noun_before(text, begin)
+        assert not names.CLASS_BEFORE.search(text[max(begin - 24, 0) : begin])
+        assert text[end : end + 1] not in ("(", "=")
+
+
+@given(st.text(st.sampled_from("abZ09_$@-([.:#é"), max_size=12))
+@example("requires")
+@settings(max_examples=300, deadline=None)
+def test_words_that_are_not_asked_for_hold_nothing(word: str) -> None:
+    asked: list[str] = []
+
+    def lookup(given: str) -> tuple[int, list[tuple[int, int, int]]]:
+        asked.append(given)
+        return 0, []
+
+    from gnomon.corpus import words
+
+    parts = sorted({*words._TRIGGERS, *(part for part, _, _ in words._PARTS)})
+    _core.WordScanner(lookup, words._GROUPS, parts).hits(word)
+    if word and word not in asked:
+        assert _facts_of(word) == (0, [])
