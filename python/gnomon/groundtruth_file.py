@@ -22,6 +22,7 @@ Int64Array = npt.NDArray[np.int64]
 Float64Array = npt.NDArray[np.float64]
 
 FORMAT, VERSION = "gnomon-groundtruth", 1
+_DAMAGE: tuple[type[Exception], ...] = (*ZIP_DAMAGE, ValueError, KeyError)
 
 
 @dataclass
@@ -97,7 +98,8 @@ class GroundTruth:
         if meta.get("version") != VERSION:
             why = f"version {meta.get('version')} of the format, this gnomon reads {VERSION}"
             raise FormatError(os.fspath(path), why)
-        truth = cls(*(parts[name] for name in names), meta)
+        ids, scores, n_tied, tied_offsets, tied_ids = (parts[name] for name in names)
+        truth = cls(ids, scores, n_tied, tied_offsets, tied_ids, meta)
         if not _belong_together(truth):
             raise FormatError(os.fspath(path), "its arrays do not belong together")
         return truth
@@ -110,7 +112,8 @@ def _belong_together(truth: GroundTruth) -> bool:
     return (
         ids.ndim == 2
         and all(part.dtype == np.int64 for part in whole)
-        and (truth.scores.shape, truth.scores.dtype) == (ids.shape, np.float64)
+        and truth.scores.shape == ids.shape
+        and truth.scores.dtype == np.float64
         and (truth.n_tied.shape, offsets.shape) == ((n,), (n + 1,))
         and truth.tied_ids.shape == (offsets[-1],)
         and offsets[0] == 0
@@ -133,7 +136,7 @@ def read_parts(path: str) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
             parts = (
                 {} if isinstance(archive, np.ndarray) else {n: archive[n] for n in archive.files}
             )
-        except (*ZIP_DAMAGE, ValueError, KeyError) as error:
+        except _DAMAGE as error:
             why = f"not an npz archive of arrays, or a damaged one: {error}"
             raise FormatError(path, why) from error
     if not parts or not all(isinstance(part, np.ndarray) for part in parts.values()):
