@@ -124,3 +124,16 @@ def test_columns_that_the_manifest_does_not_know(tmp_path: Path) -> None:
     manifest.write_text(changed)
     with pytest.raises(CorruptIndex):  # by the manifest's own checksum or by its columns
         gnomon.DenseIndex.load(tmp_path / "index")
+
+
+def test_shards_keep_columns_and_the_kind_of_ids() -> None:
+    rows = np.eye(4, dtype=np.float32)
+    index = gnomon.DenseIndex.build(rows[:3], ids=["a", "b", "c"], columns={"year": [1, 2, 3]})
+    index.add(rows[3:], ids=["d"], columns={"year": [4]})
+    index.remove(["b"])
+    late = gnomon.field("year") >= 3
+    for n in (1, 2, 7):  # more parts than rows: some are empty
+        parts = [index.shard(i, n).search(rows[:2], k=2, filter=late) for i in range(n)]
+        whole = index.search(rows[:2], k=2, filter=late)
+        found = gnomon.merge_topk(parts, k=2)
+        assert (found.ids, found.scores.tolist()) == (whole.ids, whole.scores.tolist())

@@ -441,3 +441,52 @@ def test_vectordbbench_parquet_is_ordered_by_its_id(tmp_path: Path) -> None:
     table = pa.table({"id": [1, 0], "neighbors_id": [[5, 6], [7, 8]]})
     pq.write_table(table, tmp_path / "neighbors.parquet")
     assert read_neighbors(tmp_path / "neighbors.parquet").ids.tolist() == [[7, 8], [5, 6]]
+
+
+def header_of(descr: str, shape: str) -> bytes:
+    text = f"{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, }}\n".encode()
+    return b"\x93NUMPY\x01\0" + len(text).to_bytes(2, "little") + text
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        header_of("()", "(2, 2)"),
+        header_of("'<f4'", "(2, 2"),
+        header_of("'<f4'", "(-2, 2)"),
+        header_of("'<f4'", "(-2, -2)"),
+        header_of("'<f4'", "(0, -2)"),
+    ],
+)
+def test_a_header_that_numpy_stumbles_over_is_refused(head: bytes, tmp_path: Path) -> None:
+    """IndexError, TokenError, and sizes below zero that fit the file."""
+    path = tmp_path / "rows.npy"
+    path.write_bytes(head + bytes(16 if b"(0" not in head else 0))
+    with pytest.raises(FormatError, match=r"rows\.npy"):
+        open_vectors(path)
+
+
+def test_an_archive_with_any_byte_changed_is_refused_or_the_same(tmp_path: Path) -> None:
+    """A compression that no zip has, encryption, an offset before the file: all are FormatError."""
+    path = tmp_path / "found.npz"
+    write_neighbors(path, [[4, 2]])
+    data = path.read_bytes()
+    for place in range(len(data)):
+        path.write_bytes(data[:place] + bytes([data[place] ^ 0xFF]) + data[place + 1 :])
+        try:
+            found = read_neighbors(path)
+        except FormatError:
+            continue
+        assert found.ids.tolist() == [[4, 2]]
+    np.save(tmp_path / "array.npy", np.eye(2))
+    os.rename(tmp_path / "array.npy", path)
+    with pytest.raises(FormatError, match="not an npz archive"):
+        read_neighbors(path)
+
+
+def test_lists_of_no_neighbours_are_refused(tmp_path: Path) -> None:
+    """Eight bytes that announce four billion empty lists took all memory."""
+    path = tmp_path / "truth.bin"
+    path.write_bytes(b"\xff" * 4 + bytes(4))
+    with pytest.raises(FormatError, match="the header says 4294967295 and 0"):
+        read_neighbors(path)

@@ -395,3 +395,46 @@ def test_the_command(tmp_path: Path) -> None:
     assert done.exit_code == 2
     assert "base.fbin: row 29, byte 485: the header says 30 rows" in done.output
     assert len(done.output.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"ids": np.zeros(2, np.int64)},
+        {"ids": np.zeros((2, 2))},
+        {"ids": np.full((2, 2), 4)},
+        {"scores": np.array([["a", "b"], ["c", "d"]])},
+        {"n_tied": np.zeros(7, np.int64)},
+        {"tied_offsets": np.array([1, 1, 0])},
+        {"tied_offsets": np.array([0, 5, 0])},
+        {"tied_offsets": np.zeros((3, 1), np.int64)},
+        {"meta": {"base_rows": "many"}},
+        {"meta": {"metric": ["cosine"]}},
+    ],
+)
+def test_a_truth_whose_parts_contradict_one_another(change: Any, tmp_path: Path) -> None:
+    truth = gnomon.groundtruth(np.eye(4), np.eye(4)[:2], 2)
+    truth.meta.update(change.pop("meta", {}))
+    for name, value in change.items():
+        setattr(truth, name, value)
+    truth.save(tmp_path / "truth.npz")
+    with pytest.raises(FormatError, match="do not belong together"):
+        GroundTruth.load(tmp_path / "truth.npz")
+    with pytest.raises(FormatError, match="do not belong together"):
+        gnomon.recall(tmp_path / "truth.npz", [[0], [1]], k=1)
+
+
+def test_queries_that_change_while_the_base_is_checked_are_noticed(tmp_path: Path) -> None:
+    """The digest of the record would be that of other queries than were searched."""
+    path = tmp_path / "queries.npy"
+    np.save(path, np.eye(3))
+
+    def report(phase: str, done: int, total: int) -> None:
+        if phase == "check base":
+            with open(path, "r+b") as file:
+                file.seek(-8, os.SEEK_END)
+                file.write(np.float64(2.0).tobytes())
+            os.utime(path, ns=(1, 1))
+
+    with pytest.raises(FormatError, match="changed while it was read"):
+        gnomon.groundtruth(np.eye(3), path, 1, report=report)

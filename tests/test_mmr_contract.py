@@ -175,3 +175,19 @@ def test_torch_on_a_gpu() -> None:
 @pytest.mark.parametrize("limit", [-1, -(2**63) - 1, -(2**70)])
 def test_any_limit_below_one_picks_none(limit: int) -> None:
     assert gnomon.mmr([1.0], [[1.0]], limit) == []
+
+
+@pytest.mark.parametrize("diversity", ["0.5", True, None, 10**400])
+def test_diversity_is_a_number(diversity: Any) -> None:
+    with pytest.raises((TypeError, ValueError), match="diversity must be a number"):
+        gnomon.mmr([1.0], [[1.0]], 1, diversity)
+    with pytest.raises((TypeError, ValueError), match="diversity must be a number"):
+        gnomon.mmr_vectors([1.0], [[1.0]], 1, diversity)
+
+
+@pytest.mark.parametrize("query", [[np.nan, 0.0], [1.0], np.zeros((1, 1, 2)), 1.0])
+def test_a_query_is_checked_without_candidates_too(query: Any) -> None:
+    with pytest.raises(ValueError, match="query"):
+        gnomon.mmr_vectors(query, np.zeros((0, 2)), 1)
+    assert gnomon.mmr_vectors([1.0], [], 1) == []
+    assert gnomon.mmr_vectors([[1.0], [2.0]], [], 1) == [[], []]

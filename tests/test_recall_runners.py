@@ -6,6 +6,7 @@ import csv
 import html.parser
 import importlib.util
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -329,3 +330,22 @@ def test_wrong_usage_is_one_line(world: Path, arguments: list[str], why: str) ->
     paths = [str(world / a) if a.endswith((".ivecs", ".txt")) else a for a in arguments]
     result = run(world / "truth.npz", *paths, code=2)
     assert why in result.output
+
+
+def test_a_device_is_no_place_for_a_report(world: Path, tmp_path: Path) -> None:
+    """Run by root, `--csv /dev/null` put a file in the place of the device."""
+    os.mkfifo(tmp_path / "pipe")
+    write_neighbors(tmp_path / "run.ibin", [[0, 1]] * 60)
+    for option in ("--csv", "--html"):
+        arguments = [world / "truth.npz", tmp_path / "run.ibin", "-k", 2, option, tmp_path / "pipe"]
+        assert "pipe: not a regular file" in run(*arguments, code=2).output
+    with pytest.raises(OSError, match="not a regular file"):
+        write_text(tmp_path / "pipe", "text")
+    assert (tmp_path / "pipe").is_fifo()
+
+
+def test_a_seed_below_zero_is_refused_before_the_table(world: Path) -> None:
+    runs = [world / "truth.npz", world / "exact.ivecs"]
+    assert "Invalid value for '--seed'" in run(*runs, "--seed", -1, code=2).output
+    with pytest.raises(ValueError, match="seed must be at least 0"):
+        gnomon.recall(world / "truth.npz", world / "exact.ivecs", seed=-1)

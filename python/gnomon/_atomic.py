@@ -24,6 +24,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     >>> Path("figures.txt").read_text()
     '1 2 3'
     """
+    require_plain(path)
     target = Path(os.path.realpath(os.fspath(path)))
     temp = target.with_name(f".{target.name}.tmp-{os.getpid()}-{secrets.token_hex(4)}")
     try:
@@ -39,6 +40,12 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
                 error.filename = str(target)  # the name that the caller knows
         raise
     sync(target.parent)
+
+
+def require_plain(path: str | os.PathLike[str]) -> None:
+    """Raises OSError for a pipe or a device: a rename would put a file in its place, for root."""
+    if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
+        raise OSError(errno.EINVAL, "not a regular file; it is left alone", os.fspath(path))
 
 
 def remove_leftovers(path: str | os.PathLike[str]) -> None:

@@ -155,6 +155,23 @@ class State:
         live = [segment for segment in self.segments if segment.live > 0]
         return replace(self, segments=(self._joined(live) if live else self.empty_segment(),))
 
+    def part(self, start: int, stop: int) -> State:
+        """The state of the live rows [start, stop), as one segment that keeps their ids."""
+        kind = "int" if self.kind == "position" else self.kind  # they need not begin at 0
+        named = replace(self, kind=kind, counter=stop - start, saved=None)
+        chosen = []
+        at = 0
+        for segment in self.segments:
+            mask = segment.mask()
+            mask[mask] = (np.arange(at, at + segment.live) >= start) & (
+                np.arange(at, at + segment.live) < stop
+            )
+            at += segment.live
+            if mask.any():
+                chosen.append(replace(segment, alive=pack(mask)))
+        joined = named._joined(chosen) if chosen else named.empty_segment()
+        return replace(named, segments=(joined,))
+
     def empty_segment(self) -> Segment:
         """A segment of no rows."""
         core = _core.DenseIndex(np.zeros((0, self.dim), np.float32), self.metric)

@@ -39,7 +39,9 @@ _INDEXES = "gnomon, faiss:Flat, faiss:IVF, faiss:HNSW, hnswlib, usearch"
 @click.option(
     "--worst", default=10, show_default=True, type=click.IntRange(0), help="Worst queries to list."
 )
-@click.option("--seed", default=0, show_default=True, help="Of the bootstrap.")
+@click.option(
+    "--seed", default=0, show_default=True, type=click.IntRange(0), help="Of the bootstrap."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--csv", "csv_file", metavar="FILE", help="Write the table.")
 @click.option("--plot", "plot_file", metavar="FILE", help="Recall against speed, .png or .svg.")
@@ -119,6 +121,7 @@ def recall(
 
 def _require_places(csv_file: str | None, plot_file: str | None, html_file: str | None) -> None:
     """Finds out before indexes are built, not after, that a report has no place."""
+    from ._atomic import require_plain
     from .recall_html import require_plot
 
     if plot_file:
@@ -129,6 +132,7 @@ def _require_places(csv_file: str | None, plot_file: str | None, html_file: str 
             raise IsADirectoryError(21, "a directory; name a file", name)
         if not os.path.isdir(folder):
             raise FileNotFoundError(2, "no such directory; make it first", folder)
+        require_plain(name)
 
 
 def _run(

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @click.option("--depth", "depths", multiple=True, type=click.IntRange(1), help="Likewise.")
 @click.option("--weights", type=click.IntRange(2), help="Try weights in steps of 1/N as well.")
 @click.option("--folds", default=5, show_default=True, type=click.IntRange(2))
-@click.option("--seed", default=0, show_default=True)
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(0))
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def tune_fusion(
     judgements: str,

@@ -6,8 +6,6 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-import numpy as np
-
 from . import _core, _dense_build, _dense_storage
 from ._dense_answer import answer
 from ._dense_edits import built, is_ours, matrix, within
@@ -266,7 +264,7 @@ class DenseIndex(DenseRows):
         )
 
     def shard(self, i: int, n: int) -> DenseIndex:
-        """The i-th of n parts of the rows, in order, under their ids: an index of its own.
+        """The i-th of n parts of the rows, with their ids and columns: an index of its own.
 
         For a search that is spread over processes or devices; :func:`gnomon.merge_topk` makes the
         answers of all parts the answer of the whole index, bit for bit. ValueError unless
@@ -283,21 +281,7 @@ class DenseIndex(DenseRows):
         if not 0 <= as_count(i, "i") < parts:
             raise ValueError(f"i must be from 0 to n - 1 = {parts - 1}, got {i}")
         state = self._state
-        mask = np.zeros(state.rows, np.bool_)
-        mask[state.rows * i // parts : state.rows * (i + 1) // parts] = True
-        rows: list[Any] = []
-        ids: list[Any] = []
-        at = 0
-        for segment in state.segments:
-            alive = segment.mask()
-            chosen = np.flatnonzero(alive)[mask[at : at + segment.live]]
-            at += segment.live
-            rows.append(segment.core.vectors[chosen])
-            taken = segment.ids.take(chosen)
-            ids += taken if isinstance(taken, list) else taken.tolist()
-        return DenseIndex.build(
-            np.concatenate(rows), ids, state.metric, screen=state.screen, copy=False
-        )
+        return DenseIndex(state.part(state.rows * i // parts, state.rows * (i + 1) // parts))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the index to a directory, atomically: it is there completely, or as it was before.

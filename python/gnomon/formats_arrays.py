@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import IO, Any
 
 import numpy as np
@@ -15,8 +17,17 @@ from .formats_raw import RawSource, as_stored
 from .formats_source import Array, FormatError, VectorSource, missing_extra
 
 NUMBERS = "fiu"
-# What zipfile raises for a damaged, an encrypted and an exotically compressed member.
-_ZIP_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError)
+# What zipfile raises for a damaged, an encrypted and an exotically compressed member; OSError is
+# that of bz2, and of a seek to a place that cannot be.
+ZIP_DAMAGE: tuple[type[Exception], ...] = (
+    zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError, OSError
+)  # fmt: skip
+with suppress(ImportError):  # a Python may be built without it
+    from lzma import LZMAError
+
+    ZIP_DAMAGE += (LZMAError,)
+# The header is a Python literal: numpy lets through what its parser and its dtypes raise.
+_NPY_DAMAGE = (ValueError, EOFError, SyntaxError, tokenize.TokenError, IndexError, TypeError)
 
 
 def _matrix_header(file: IO[bytes], path: str) -> tuple[tuple[int, int], np.dtype[Any]]:
@@ -29,11 +40,11 @@ def _matrix_header(file: IO[bytes], path: str) -> tuple[tuple[int, int], np.dtyp
             shape, fortran, dtype = np.lib.format.read_array_header_2_0(file)
         else:
             raise ValueError(f"version {version} of the npy format is not read here")
-    except (ValueError, EOFError) as error:
+    except _NPY_DAMAGE as error:
         raise FormatError(path, f"not an npy array: {error}", byte=0) from error
     if dtype.hasobject or dtype.kind not in NUMBERS:
         raise FormatError(path, f"holds {dtype}; a matrix of real numbers is needed")
-    if len(shape) != 2:
+    if len(shape) != 2 or min(shape) < 0:
         raise FormatError(path, f"has shape {list(shape)}; a matrix [N, D] is needed")
     if fortran and min(shape) > 1:
         raise FormatError(path, "stored by columns; save numpy.ascontiguousarray(array) instead")
@@ -73,7 +84,7 @@ class NpzSource(VectorSource):
             if size != self._offset + n_rows * dim * dtype.itemsize:
                 why = f"array {key!r} has {size} bytes, not those of {n_rows} rows of {dim}"
                 raise FormatError(path, why)
-        except _ZIP_DAMAGE as error:
+        except ZIP_DAMAGE as error:
             self._zip.close()
             raise FormatError(path, f"damaged archive: {error}") from error
         except BaseException:
@@ -87,7 +98,7 @@ class NpzSource(VectorSource):
         try:
             self._member.seek(self._offset + start * stride)
             data = self._member.read((stop - start) * stride)
-        except _ZIP_DAMAGE as error:
+        except ZIP_DAMAGE as error:
             raise FormatError(self.path, f"damaged archive: {error}", row=start) from error
         if len(data) != (stop - start) * stride:
             raise FormatError(self.path, "the array ends here", row=start + len(data) // stride)

@@ -110,7 +110,7 @@ def _read_bin(path: str) -> Neighbors | RangeNeighbors:
             "ids": size == 8 + 4 * n * k,
             "range": size == 8 + 4 * n + 8 * k,
         }
-        if not any(fits.values()) or n == 0:
+        if not any(fits.values()) or n == 0 or (k == 0 and not fits["range"]):
             why = (
                 f"the header says {n} and {k}: {8 + 8 * n * k} bytes with distances, "
                 f"{8 + 4 * n * k} without, {8 + 4 * n + 8 * k} as range truth; the file has {size}"
@@ -135,9 +135,11 @@ def _read_bin(path: str) -> Neighbors | RangeNeighbors:
 
 
 def _read_npz(path: str, key: str | None) -> Neighbors:
-    from .groundtruth_file import read_parts
+    from .groundtruth_file import FORMAT, GroundTruth, read_parts
 
     parts, meta = read_parts(path)
+    if meta.get("format") == FORMAT:
+        GroundTruth.load(path)  # what it says of ties is believed later on
     name = key or next((name for name in _ID_NAMES if name in parts), None)
     if name is None or name not in parts:
         has = ", ".join(parts) or "none"

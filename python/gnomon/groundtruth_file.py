@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import zipfile
-import zlib
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,12 +15,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ._atomic import replacing
+from .formats_arrays import ZIP_DAMAGE
 from .formats_source import FormatError
 
 Int64Array = npt.NDArray[np.int64]
 Float64Array = npt.NDArray[np.float64]
 
 FORMAT, VERSION = "gnomon-groundtruth", 1
+_DAMAGE: tuple[type[Exception], ...] = (*ZIP_DAMAGE, ValueError, KeyError)
 
 
 @dataclass
@@ -100,15 +100,28 @@ class GroundTruth:
             raise FormatError(os.fspath(path), why)
         ids, scores, n_tied, tied_offsets, tied_ids = (parts[name] for name in names)
         truth = cls(ids, scores, n_tied, tied_offsets, tied_ids, meta)
-        offsets = truth.tied_offsets
-        shapes = truth.ids.shape == truth.scores.shape and truth.n_tied.shape == (len(truth.ids),)
-        if (
-            not shapes
-            or offsets.shape != (len(truth.ids) + 1,)
-            or offsets[-1] != len(truth.tied_ids)
-        ):
+        if not _belong_together(truth):
             raise FormatError(os.fspath(path), "its arrays do not belong together")
         return truth
+
+
+def _belong_together(truth: GroundTruth) -> bool:
+    ids, offsets, rows = truth.ids, truth.tied_offsets, truth.meta.get("base_rows")
+    n = len(ids)
+    whole = (ids, truth.n_tied, offsets, truth.tied_ids)
+    return (
+        ids.ndim == 2
+        and all(part.dtype == np.int64 for part in whole)
+        and truth.scores.shape == ids.shape
+        and truth.scores.dtype == np.float64
+        and (truth.n_tied.shape, offsets.shape) == ((n,), (n + 1,))
+        and truth.tied_ids.shape == (offsets[-1],)
+        and offsets[0] == 0
+        and bool((np.diff(offsets) >= 0).all())
+        and type(rows) is int
+        and bool((ids < rows).all())
+        and truth.meta.get("metric") in ("cosine", "ip", "l2")
+    )
 
 
 def _suffix(path: str | os.PathLike[str]) -> str:
@@ -117,13 +130,17 @@ def _suffix(path: str | os.PathLike[str]) -> str:
 
 def read_parts(path: str) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
     """All arrays of an npz archive, and its JSON record if there is one; never a pickle."""
-    try:
-        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
-            parts = {name: archive[name] for name in archive.files}
-    except (zipfile.BadZipFile, zlib.error, ValueError, EOFError, KeyError) as error:
-        raise FormatError(
-            path, f"not an npz archive of arrays, or a damaged one: {error}"
-        ) from error
+    with open(path, "rb") as file:
+        try:
+            archive = np.load(file, allow_pickle=False)
+            parts = (
+                {} if isinstance(archive, np.ndarray) else {n: archive[n] for n in archive.files}
+            )
+        except _DAMAGE as error:
+            why = f"not an npz archive of arrays, or a damaged one: {error}"
+            raise FormatError(path, why) from error
+    if not parts or not all(isinstance(part, np.ndarray) for part in parts.values()):
+        raise FormatError(path, "not an npz archive of arrays")
     meta: Any = {}
     if "meta" in parts:
         try:

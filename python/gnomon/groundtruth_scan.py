@@ -87,6 +87,7 @@ class Scan:
         """Searches the rows that are left and returns the answer."""
         base = self.base
         vectors = widened(self.queries.read(0, self.queries.n_rows), "queries")
+        self.queries.require_unchanged()  # the check of the base took a while
         if block_rows is None:
             block_rows = rows_that_fit(limit, base, len(vectors), self.k, memory_used())
         saved_at = now()

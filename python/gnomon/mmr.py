@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from . import _core
-from .arrays import as_count, as_float32, as_float64, as_threads
+from .arrays import as_count, as_float32, as_float64, as_number, as_threads
 from .device import Place, as_matrix, check_cpu_words, place_of, workspace_of
 
 
@@ -71,7 +71,7 @@ def mmr(
             f"got {list(relevance.shape)} and {list(similarity.shape)}"
         )
     wanted = min(max(as_count(limit, "limit", least=None), 0), relevance.shape[0])
-    picks = _core.mmr(relevance, similarity, wanted, float(diversity), level or "")
+    picks = _core.mmr(relevance, similarity, wanted, as_number(diversity, "diversity"), level or "")
     return [int(i) for i in picks]
 
 
@@ -167,7 +167,7 @@ def mmr_vectors(
             scores,
             before,
             wanted,
-            float(diversity),
+            as_number(diversity, "diversity"),
             penalty,
             as_threads(threads),
             level or "",
@@ -220,7 +220,7 @@ def _on_device(
         given,
         before,
         min(max(as_count(limit, "limit", least=-(2**63)), 0), n),
-        float(diversity),
+        as_number(diversity, "diversity"),
         penalty,
         place.number,
         workspace,
@@ -243,12 +243,13 @@ def _relevance(
     """Relevance [Q, N] in float64, and whether the caller asked for a batch."""
     if relevance is None:
         wanted = as_float32(query, "query")
-        if rows.shape[0] == 0:
-            return np.zeros((np.atleast_2d(wanted).shape[0], 0)), wanted.ndim == 2
-        if wanted.ndim not in (1, 2) or wanted.shape[-1] != rows.shape[1]:
+        known = rows.size > 0 or rows.shape != (0, 0)  # an empty list has no dimension
+        if wanted.ndim not in (1, 2) or (known and wanted.shape[-1] != rows.shape[1]):
             raise ValueError(
                 f"query must be [D] or [Q, D] with D = {rows.shape[1]}, got {list(wanted.shape)}"
             )
+        if not known:
+            rows = np.zeros((0, wanted.shape[-1]), np.float32)
         scores = _core.cosines(rows, np.atleast_2d(wanted), as_threads(threads), level or "")
         return scores, wanted.ndim == 2
     given = as_float64(relevance, "relevance")

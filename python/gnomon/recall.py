@@ -156,7 +156,7 @@ def recall(
     from .recall_inputs import as_results, as_truth, with_vectors
     from .recall_measure import measure
 
-    best = as_count(k, "k", 1)
+    best, seed = as_count(k, "k", 1), as_count(seed, "seed")
     exact = as_truth(truth, truth_scores, n_base, metric)
     ids = as_results(results, len(exact.ids))
     label = name or (os.fspath(results) if isinstance(results, (str, os.PathLike)) else "results")
