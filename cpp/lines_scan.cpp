@@ -157,7 +157,7 @@ class LineScan::Worker {
     bool is_open_ = false;
     std::size_t begin_ = 0, end_ = 0;  // of the line that is open
     std::size_t from_ = 0, last_ = 0;  // where its matches can begin
-    std::uint64_t masks_[kBlocks];
+    std::uint64_t masks_[kBlocks] = {};
 };
 
 LineScan::LineScan(const LineProgram& program, std::vector<Column<std::uint8_t>> sources,
