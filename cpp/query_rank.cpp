@@ -33,7 +33,7 @@ struct GroupTerm : Bm25Term {
             list.wide.push_back(tf);
         });
         if (!wide) list.wide.clear();
-        postings[place] = {list.docs, list.tfs, list.wide};
+        postings[place] = {list.docs, list.tfs, list.wide, nullptr};
         n_postings += list.docs.size();
     }
 };
