@@ -241,7 +241,7 @@ def run_points(place: Place, summary: Summary, rng: random.Random, points: tuple
 
 def run_random(place: Place, summary: Summary, rng: random.Random) -> None:
     """Kills fall between the first effect and about the last one."""
-    names = [f"op-{place.run}-{number}" for number in range(7)]
+    names = [f"op-{place.run}-{number}" for number in range(15)]  # some 20 ms of work
     place.pause = rng.choice([0.0, 0.001, 0.003])
     victims = [victim(place, names, ""), victim(place, names[::-1], "")]
     deadline = time.monotonic() + 30

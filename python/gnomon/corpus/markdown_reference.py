@@ -3,7 +3,7 @@ r"""What each of pyromark's events means: the loop that `cpp/bindings_markdown.c
 Tests compare the two; nothing else runs this one.
 
 >>> parse_markdown(b"# A\n\nb", reader=ReferenceReader).texts
-['\\n', 'A', '\\n', 'b']
+['\n', 'A', '\n', 'b']
 """
 
 from __future__ import annotations
