@@ -37,6 +37,11 @@ def found(corpus: Corpus, question: str) -> set[bytes]:
     return {bytes(corpus.snapshot.raw(chunk.doc_id)) for chunk in chunks}
 
 
+def filled(question: str, answers: list[str]) -> str:
+    """The question of a hop, ``#1`` being the first answer."""
+    return re.sub(r"#(\d)", lambda number: answers[int(number[1]) - 1], question)
+
+
 def measure(corpus: Corpus, questions: list[dict[str, Any]]) -> None:
     hops = hits = whole = golds = once = 0
     for given in questions:
@@ -45,8 +50,7 @@ def measure(corpus: Corpus, questions: list[dict[str, Any]]) -> None:
         for hop in given["question_decomposition"]:
             support = given["paragraphs"][hop["paragraph_support_idx"]]
             wanted = page(support["title"], support["paragraph_text"])
-            asked = re.sub(r"#(\d)", lambda m: answers[int(m[1]) - 1], hop["question"])  # noqa: B023
-            hit = wanted in found(corpus, asked)
+            hit = wanted in found(corpus, filled(hop["question"], answers))
             gold.add(wanted)
             hops, hits, complete = hops + 1, hits + hit, complete and hit
             answers.append(hop["answer"])

@@ -105,15 +105,16 @@ class EventReader {
     void text(PyObject* words) {
         if (begin_ < last_) return;  // indentation inside of an HTML block, which was read whole
         if (!in_code_ && may_skip() && ask("_skipped", begin_).cast<bool>()) return;
+        const string_view spelled = text_of(words);  // refuses what is no str before it is in the list
         append(texts_.ptr(), words);
         const long size = end_ - begin_;
-        if (PyUnicode_GET_LENGTH(words) == size || text_of(words) == slice(begin_, end_)) {
+        if (PyUnicode_GET_LENGTH(words) == size || spelled == slice(begin_, end_)) {
             if (begin_ == last_ && ends_copied())
                 lengthen(size);
             else
                 mark(begin_ - last_, size, kCopied);
         } else {
-            mark(begin_ - last_, size, static_cast<long>(text_of(words).size()));
+            mark(begin_ - last_, size, static_cast<long>(spelled.size()));
         }
         last_ = end_;
     }

@@ -82,8 +82,7 @@ void locate_spans(TextView text, std::span<const std::int64_t> marks, std::span<
 // "()", a comma and a space, each optional and none of them a letter, then a word; its first two letters are
 // in kNounBegins. Before a name PACKAGE_BEFORE, CLASS_BEFORE and NOUN_BEFORE match up to `$`: a word whose
 // last two letters are in kWordEnds, then signs that `is_between` strips, at most a line feed among them. The
-// signs
-// "(", "=" and "." are looked at by themselves.
+// signs "(", "=" and "." are looked at by themselves.
 bool stands_plain(TextView text, RawSpan span);
 
 }  // namespace gnomon

@@ -15,7 +15,7 @@ from gnomon import _core
 from gnomon.bm25_query import And, Near, Phrase, Prefix
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_hostile_index import forge_meta, manifest_of
+from test_hostile_index import forge_meta, manifest_of, seal
 
 Lists = list[dict[int, int]]  # by term: frequencies by document
 
@@ -247,10 +247,19 @@ def test_an_index_stays_packed_whatever_is_done(tmp_path: Path) -> None:
     assert sizes[1] < 0.6 * sizes[0]
 
 
-def test_an_index_of_before_is_plain(tmp_path: Path) -> None:
+def test_how_postings_are_kept_is_said(tmp_path: Path) -> None:
+    """By the manifest, but for an index of before packed ones, which is plain."""
     gnomon.BM25Index.build(["red", "green"]).save(tmp_path / "index")
-    meta = manifest_of(tmp_path / "index").parts["bm25"].meta
-    assert meta["postings"] == "plain"
+    parts = dict(manifest_of(tmp_path / "index").parts)
+    files, meta = parts["bm25"].files, dict(parts["bm25"].meta)
+    assert meta.pop("postings") == "plain"
+    parts["bm25"] = type(parts["bm25"])(files, meta)
+    seal(tmp_path / "index", parts)
+    with gnomon.BM25Index.open(tmp_path / "index", mode="w") as older:
+        older.add(["red"])
+        older.commit()
+        assert older.search("red", 3).ids.tolist() == [0, 2]
+    assert manifest_of(tmp_path / "index").parts["bm25"].meta["postings"] == "plain"
     forge_meta(tmp_path / "index", "bm25", "postings", "both")
     with pytest.raises(gnomon.CorruptIndex):
         gnomon.BM25Index.load(tmp_path / "index")

@@ -99,7 +99,7 @@ def evaluate(
 
 def _note_outcomes(path: str, corpus: Any, tasks: list[Any]) -> None:
     from .corpus.learned import LearnedWeights, observe
-    from .corpus.tool_handlers import SEARCH_TASK
+    from .corpus.tool_search import SEARCH_TASK
 
     learned = LearnedWeights.load(path) if os.path.exists(path) else LearnedWeights()
     observe(corpus, tasks, learned, SEARCH_TASK)

@@ -69,7 +69,17 @@ def test_the_compiled_loop_reads_events_as_the_reference_does(text: str) -> None
             assert kinds[0] == kinds[1]
 
 
-@pytest.mark.parametrize("bad", [1, (1,), ({"Text": "a"}, 3), ({"Text": "a"}, {"start": 0})])
+RANGE = {"start": 0, "end": 1}
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        *(1, (1,), ({"Text": "a"}, 3), ({"Text": "a"}, {"start": 0}), ({"Text": 5}, RANGE)),
+        *(({"Code": 5}, RANGE), ({"Start": {"Heading": 5}}, RANGE)),
+        ({"Start": {"Link": 5}}, RANGE),
+    ],
+)
 def test_what_is_no_event_is_refused(bad: object) -> None:
     from gnomon.corpus.builder import Parsed
     from gnomon.corpus.parse_markdown import Reader
@@ -77,6 +87,7 @@ def test_what_is_no_event_is_refused(bad: object) -> None:
     parsed = Parsed(b"a")
     with pytest.raises((TypeError, KeyError)):
         _core.read_markdown(Reader(parsed, []), parsed, b"a", [bad])
+    assert not parsed.texts
 
 
 @given(

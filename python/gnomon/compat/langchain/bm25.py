@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -19,6 +17,7 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables.config import run_in_executor
 
 from ... import _core
+from ..._collector import no_collections
 from ...arrays import as_count
 from ...bm25 import BM25Index
 from ...storage import Directory, DirectoryWriter
@@ -180,7 +179,7 @@ class BM25Retriever(BaseRetriever):
         file = directory.container(PART, "documents")
         index = BM25Index.read_part(directory)
         try:
-            with _no_collections():
+            with no_collections():  # they would be two thirds of the time
                 read = json.loads(file.array("documents").tobytes())
                 documents = [Document(**each) for each in read]
                 tokens = json.loads(file.array("tokens").tobytes())
@@ -207,20 +206,6 @@ class BM25Retriever(BaseRetriever):
 
 
 _SAVED = ("k1", "b", "epsilon", "average_idf", "_floor", "compat")
-
-
-@contextmanager
-def _no_collections() -> Iterator[None]:
-    """Without the garbage collector, which would look through all objects of the program, again and
-    again, while only new ones that stay are made: two thirds of the time, and more in a large one.
-    """
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def _damaged(path: str | os.PathLike[str], what: str) -> _core.CorruptIndex:
