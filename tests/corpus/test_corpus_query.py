@@ -7,8 +7,7 @@ import re
 import sqlite3
 
 import pytest
-from corpora import FULL, Documents, all_ids, corpus_of, pages, sample, small
-from gnomon.corpus import Corpus, Source, process_document
+from corpora import FULL, Documents, corpus_of, found, sample, small
 from gnomon.corpus.query_ast import (
     Close,
     Group,
@@ -176,72 +175,6 @@ class Queries:
             return Group(must=tuple(parts[1:]), must_not=(parts[0],))
         name = self.rng.choice(("section", "doc"))
         return Within(name, Group(must=tuple(parts)))
-
-
-def found(corpus: Corpus, text: str) -> tuple[list[str], int]:
-    answers = pages(
-        corpus.hybrid_search,
-        query=text, mode="exact", relax=False, detail="ids", k=1000, max_tokens=100_000,
-    )  # fmt: skip
-    assert answers[0].report.exhaustive
-    return all_ids(answers), answers[0].report.total
-
-
-SCOPES = "# One\n\nalpha beta\n\n# Two\n\nalpha\n\n# Three\n\ngamma delta\n\n# Four\n\nbeta\n"
-
-
-def scopes() -> Documents:
-    """Two documents of few words, in sections of one passage each."""
-    source = Source(name="hand")
-    texts = {"a.md": SCOPES, "b.md": "# Other\n\nalpha gamma\n\n# More\n\nbeta\n"}
-    return [
-        (process_document(text.encode(), source, path=path), text.encode(), source)
-        for path, text in texts.items()
-    ]
-
-
-@pytest.mark.parametrize(
-    ("text", "headings"),
-    [
-        # alpha stands in Two as well, but SECTION(alpha AND beta) does not hold there
-        ("DOC(gamma AND SECTION(alpha AND beta))", {"One", "Three"}),
-        ("DOC(SECTION(alpha AND beta))", {"One"}),
-        ("DOC(SECTION(alpha AND beta) OR delta)", {"One", "Three"}),
-        ("DOC(gamma AND NOT SECTION(alpha AND beta))", {"Other"}),
-        ("DOC(gamma AND SECTION(alpha AND NOT beta))", {"Two", "Three", "Other"}),
-        # not shown for a word under two negations of which one is a scope's
-        ("DOC(gamma AND NOT SECTION(delta AND NOT beta))", {"Other"}),
-        ("SECTION(beta AND DOC(gamma AND delta))", set()),
-        ("SECTION(alpha AND DOC(delta AND path:a.md))", {"One", "Two"}),
-        ("DOC(delta AND SECTION(alpha AND SECTION(beta AND path:a.md)))", {"One", "Three"}),
-        ("DOC(path:a.md AND SECTION(gamma AND alpha))", set()),
-    ],
-)
-def test_a_scope_in_a_scope_holds_for_its_hits_only(text: str, headings: set[str]) -> None:
-    documents = scopes()
-    ids = found(corpus_of(documents, cache_bytes=0), text)[0]
-    titles = {part.id: part.title for done, _, _ in documents for part in done.sections}
-    chunks = {chunk.id: chunk for done, _, _ in documents for chunk in done.chunks}
-    assert {titles[chunks[each].section_id] for each in ids} == headings
-    assert set(ids) == Oracle(documents).matching(parse(text, "and").node)
-
-
-def test_a_boost_in_a_scope_multiplies_the_scores_of_its_group() -> None:
-    corpus = corpus_of(scopes())
-    boosted, plain = (
-        {
-            (item.chunk_id, part.name): part.value
-            for item in corpus.hybrid_search(text, mode="exact").items
-            for part in item.score.parts
-        }
-        for text in (
-            "DOC((alpha OR (beta AND NOT x))^2 AND gamma)",
-            "DOC(alpha AND beta AND gamma)",
-        )
-    )
-    assert len(plain) > 5
-    for (chunk_id, name), value in plain.items():
-        assert boosted[chunk_id, name] == value * (1 if name == "bm25:gamma" else 2)
 
 
 def test_random_queries_equal_trying_everything() -> None:
