@@ -472,7 +472,7 @@ def test_hostile_questions_end_soon() -> None:
         "\x00\u202e\u2066 \x00",
         "path:../../etc/passwd",
         "x~2 " * 900,
-        "packet AND " * 900 + "zork",
+        "the AND " * 900 + "of",
         " ".join(f'"the of{i}"~60' for i in range(300)),
     ]
     for query in queries:
