@@ -100,3 +100,13 @@ def pages(ask: Any, **args: Any) -> list[Answer]:
 def all_ids(answers: Sequence[Answer]) -> list[str]:
     """The chunks of all pages, in order."""
     return [item.chunk_id for answer in answers for item in answer.items]
+
+
+def found(corpus: Corpus, text: str) -> tuple[list[str], int]:
+    """The chunks of every page of an exact search, and the number that the report tells."""
+    answers = pages(
+        corpus.hybrid_search,
+        query=text, mode="exact", relax=False, detail="ids", k=1000, max_tokens=100_000,
+    )  # fmt: skip
+    assert answers[0].report.exhaustive
+    return all_ids(answers), answers[0].report.total

@@ -54,15 +54,18 @@ class Oracle:
 
     def matching(self, node: Node) -> set[str]:
         """Ids of the passages for which a query holds."""
+        self._found: dict[Node, Mask] = {}
         return {self.chunks[place][1].id for place in np.flatnonzero(self.holds(node))}
 
     def holds(self, node: Node) -> Mask:
         """For each passage whether the query holds for it."""
-        if isinstance(node, Group):
-            return self._group(node, [self.holds(part) for part in node.parts()])
-        if isinstance(node, Within):
-            return self._within(node)
-        return self._leaf(node)
+        if node not in self._found:  # a scope asks twice: for itself and for its passages
+            if isinstance(node, Group):
+                found = self._group(node, [self.holds(part) for part in node.parts()])
+            else:
+                found = self._within(node) if isinstance(node, Within) else self._leaf(node)
+            self._found[node] = found
+        return self._found[node]
 
     @staticmethod
     def _group(node: Group, parts: Sequence[Mask]) -> Mask:
@@ -159,17 +162,17 @@ class Oracle:
         if isinstance(node, Word):
             wanted = _side_by_side(node.text)
             if len(wanted) == 1:
-                if len(ANALYZER.tokens(node.text)) == 1:
+                if len(_tokens(node.text)) == 1:
                     return wanted[0] in held
                 return any(t == wanted[0] or wanted[0] in t.split("::") for t in held)
-            return _phrase(ANALYZER.tokens(node.text), 0, tokens, held)
+            return _phrase(_tokens(node.text), 0, tokens, held)
         if isinstance(node, Quoted):
-            return _phrase(ANALYZER.tokens(node.text), node.slop, tokens, held)
+            return _phrase(_tokens(node.text), node.slop, tokens, held)
         assert isinstance(node, Close)
         parts = []
         for part in node.near:
             one = _side_by_side(part.text) if isinstance(part, Word) else ()
-            parts.append(list(one) if len(one) == 1 else ANALYZER.tokens(part.text))
+            parts.append(list(one) if len(one) == 1 else _tokens(part.text))
         return _near(parts, node.window, tokens, held)
 
 
@@ -201,6 +204,12 @@ def _letter_counts(words: Sequence[str]) -> npt.NDArray[np.int16]:
     return counts
 
 
+@functools.lru_cache(64)
+def _tokens(text: str) -> list[str]:
+    return ANALYZER.tokens(text)
+
+
+@functools.lru_cache(64)
 def _side_by_side(text: str) -> list[str]:
     """The tokens of a word that do not lie inside another one."""
     spans = ANALYZER.spans(text)

@@ -472,6 +472,8 @@ def test_hostile_questions_end_soon() -> None:
         "\x00\u202e\u2066 \x00",
         "path:../../etc/passwd",
         "x~2 " * 900,
+        "the AND " * 900 + "of",
+        " ".join(f'"the of{i}"~60' for i in range(300)),
     ]
     for query in queries:
         for mode in ("auto", "exact"):

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from corpora import FULL, corpus_of, sample, small
 from gnomon.corpus import Corpus, process_document
+from gnomon.corpus.query_parse import parse
 from query_oracle import Oracle
 
 
@@ -91,6 +92,38 @@ def test_an_alias_is_the_last_step() -> None:
     answer = corpus.hybrid_search("pool_ma", mode="exact")
     assert {item.relaxed for item in answer} <= {"spelling", "alias", "identifier parts"}
     assert answer.report.no_hit is not None
+
+
+def test_counts_and_the_dropped_clause_equal_asking_without_each() -> None:
+    documents = small()
+    corpus, oracle = corpus_of(documents), Oracle(documents)
+    rng = random.Random(3)
+    words = ("packet", "timeout", "mitm", "errors", "wait_timeout", "path:docs", "kind:code", "bug")
+    told = dropped = 0
+    for _ in range(150):
+        must = rng.sample(words, rng.choice((2, 3, 4)))
+        others = [word for word in words if word not in must and rng.random() < 0.2]
+        clauses = must + [f"NOT {word}" for word in others]
+        report = corpus.hybrid_search(" AND ".join(clauses), mode="exact").report
+        if report.no_hit is None:
+            continue
+        told += 1
+        asked = [[each for each in clauses if each != left] for left in clauses]
+        left = [len(oracle.matching(parse(" AND ".join(each), "and").node)) for each in asked]
+        assert [count.without for count in report.no_hit.clauses] == left, clauses
+        steps = [each.query for each in report.fallbacks if each.step == "drop a clause"]
+        best = min(
+            (
+                (left[i], i)
+                for i in range(len(must))
+                if left[i] and any(":" not in each for each in asked[i] if each in must)
+            ),
+            default=None,
+        )
+        right = [] if best is None else [" AND ".join(asked[best[1]])]
+        assert [step.removeprefix("+") for step in steps] == right
+        dropped += bool(steps)
+    assert min(told, dropped) > 30
 
 
 def test_mutated_queries_name_the_guilty_clause() -> None:

@@ -7,8 +7,7 @@ import re
 import sqlite3
 
 import pytest
-from corpora import FULL, Documents, all_ids, corpus_of, pages, sample, small
-from gnomon.corpus import Corpus
+from corpora import FULL, Documents, corpus_of, found, sample, small
 from gnomon.corpus.query_ast import (
     Close,
     Group,
@@ -176,15 +175,6 @@ class Queries:
             return Group(must=tuple(parts[1:]), must_not=(parts[0],))
         name = self.rng.choice(("section", "doc"))
         return Within(name, Group(must=tuple(parts)))
-
-
-def found(corpus: Corpus, text: str) -> tuple[list[str], int]:
-    answers = pages(
-        corpus.hybrid_search,
-        query=text, mode="exact", relax=False, detail="ids", k=1000, max_tokens=100_000,
-    )  # fmt: skip
-    assert answers[0].report.exhaustive
-    return all_ids(answers), answers[0].report.total
 
 
 def test_random_queries_equal_trying_everything() -> None:

@@ -179,7 +179,8 @@ class Within(Node):
     """SECTION(...), DOC(...): the query holds for the section or document as a whole.
 
     What stands in it holds for a section where it holds for one of its passages; hits are those of
-    its passages that hold a part of it which is not negated.
+    its passages that hold a part of it which is not negated. A SECTION or DOC inside is one such
+    part: it holds for its hits and for no other passage, as it does by itself.
     """
 
     kind: str
@@ -203,6 +204,23 @@ def leaves(node: Node, negated: bool = False) -> Iterator[tuple[Node, bool]]:
         yield from leaves(node.node, negated)
     else:
         yield node, negated
+
+
+def shown_parts(
+    node: Node, boost: float = 1.0, negated: bool = False
+) -> Iterator[tuple[Node, float]]:
+    """The parts of which a hit of a scope around `node` holds one, with the boosts of their groups.
+
+    A scope among them stays whole: a word in it counts in the scope's own hits only.
+    """
+    if isinstance(node, Group):
+        boost *= node.boost
+        for part in (*node.must, *node.should):
+            yield from shown_parts(part, boost, negated)
+        for part in node.must_not:
+            yield from shown_parts(part, boost, not negated)
+    elif not negated:
+        yield node, boost
 
 
 def escaped(text: str) -> str:

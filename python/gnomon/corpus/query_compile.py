@@ -34,7 +34,7 @@ from .query_ast import (
     Start,
     Within,
     Word,
-    leaves,
+    shown_parts,
 )
 from .query_fields import DECLARED, ERROR_TYPES, INDEX_FIELDS
 from .query_match import dated, glob, in_range
@@ -239,9 +239,9 @@ class Compiler:
         holds = self.of_groups(node.node, codes, n, self.slots.live)
         inside = holds[codes] & self.slots.live
         positive = [
-            each
-            for leaf, negated in leaves(node.node)
-            if not negated and (each := self.query(leaf)) is not None
+            each if boost == 1.0 else Or(each, boost=boost)
+            for part, boost in shown_parts(node.node)
+            if (each := self.query(part)) is not None
         ]
         where = Where(SlotSet(inside))
         if not positive:

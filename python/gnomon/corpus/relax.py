@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+import numpy as np
+
 from ..bm25_query import AnyOf, Fuzzy, Term
 from .query_ast import Close, Group, Meta, Node, Quoted, Similar, Start, Within, Word, leaves
 from .query_compile import Compiler
-from .slots import Slots
+from .slots import Mask, Slots
 
 STEPS = ("spelling", "identifier parts", "near words", "drop a clause", "any term", "alias")
 _NEAR_SLOP = 10
@@ -151,16 +153,55 @@ def _dropped(node: Node, compiler: Compiler) -> tuple[str, Node] | None:
     """The query without the clause whose loss leaves the fewest passages, but some."""
     if not isinstance(node, Group) or len(node.must) < 2:
         return None
-    best: tuple[int, int, str, Node] | None = None
-    for i, clause in enumerate(node.must):
-        rest = Group((*node.must[:i], *node.must[i + 1 :]), node.should, node.must_not)
-        if all(isinstance(part, Meta) for part in rest.must) and not rest.should:
+    n_words = sum(not isinstance(part, Meta) for part in node.must)
+    best: tuple[int, int] | None = None
+    for i, (all_of_them, with_should) in enumerate(_counts_without(node, compiler)):
+        only_filters = n_words - (not isinstance(node.must[i], Meta)) == 0
+        if only_filters and not node.should:
             continue  # what is left would only filter
-        query = compiler.query(rest)
-        count = 0 if query is None else compiler.slots.count(query)
-        if count and (best is None or (count, i) < best[:2]):
-            best = (count, i, clause.shown(), rest)
-    return None if best is None else best[2:]
+        count = with_should if only_filters else all_of_them
+        if count and (best is None or (count, i) < best):
+            best = (count, i)
+    if best is None:
+        return None
+    i = best[1]
+    rest = Group((*node.must[:i], *node.must[i + 1 :]), node.should, node.must_not)
+    return None if compiler.query(rest) is None else (node.must[i].shown(), rest)
+
+
+def _counts_without(node: Group, compiler: Compiler) -> Iterator[tuple[int, int]]:
+    """For each clause of `must` how many passages the others leave: all, those with a `should`.
+
+    That is those that fail no clause, or this one alone: every clause is looked up once, where
+    asking for each rest of n clauses would be n times n look-ups.
+    """
+    slots = compiler.slots
+
+    def mask(part: Node) -> Mask | None:
+        query = compiler.query(part)
+        return None if query is None else slots.mask(slots.matching(query))
+
+    fails = np.zeros(slots.n, dtype=np.int32)
+    which = np.zeros(slots.n, dtype=np.int64)  # where one clause fails: its number
+    for i, part in enumerate(node.must):
+        holds = mask(part)
+        if holds is not None:
+            fails += ~holds
+            which += i * ~holds
+    allowed, some = slots.live.copy(), np.zeros(slots.n, dtype=np.bool_)
+    for part in node.must_not:
+        holds = mask(part)
+        if holds is not None:
+            allowed &= ~holds
+    for part in node.should:
+        holds = mask(part)
+        if holds is not None:
+            some |= holds
+    counts = []
+    for inside in (allowed, allowed & some):
+        alone = np.bincount(which[inside & (fails == 1)], minlength=len(node.must))
+        counts.append((alone + int((inside & (fails == 0)).sum())).tolist())
+    return zip(*counts, strict=True)
 
 
 def _any_term(node: Node, compiler: Compiler) -> Node | None:
