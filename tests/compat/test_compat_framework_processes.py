@@ -158,6 +158,22 @@ def _made_and_asked() -> Any:
     return ask_mteb(mteb_index())
 
 
+def asked(name: str, made: Any) -> Any:
+    return MADE[name][1](made)
+
+
+@pytest.mark.parametrize("name", PICKLED)
+def test_spawned_processes_and_joblib_search(name: str) -> None:
+    joblib = pytest.importorskip("joblib", reason="joblib is not installed")
+    made = MADE[name][0]()
+    expected = asked(name, made)
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        assert pool.apply(asked, (name, made)) == expected
+    for backend in ("threading", "loky"):
+        call = joblib.delayed(asked)(name, made)
+        assert joblib.Parallel(2, backend=backend)([call, call]) == [expected, expected]
+
+
 def test_beirs_search_pickles() -> None:
     search = pickle.loads(pickle.dumps(DenseRetrievalExactSearch(None, corpus_chunk_size=7)))
     assert search.corpus_chunk_size == 7
