@@ -23,6 +23,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
+for variable in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"):
+    os.environ.pop(variable, None)  # they slow a current numpy, and scikit-learn with it
 for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "GNOMON_THREADS"):
     os.environ[variable] = "1"
 os.environ.setdefault("NUMBA_NUM_THREADS", "1")
