@@ -70,9 +70,9 @@ std::shared_ptr<LineProgram> program_of(const std::vector<std::tuple<unsigned, u
                                          sets_of(lead));
 }
 
-// The scan and what its sources lie in.
+// The scan and what its sources lie in: not the caller's list, which can be emptied while spans point there.
 struct HeldScan {
-    py::list sources;
+    py::tuple sources;
     std::unique_ptr<LineScan> scan;
 };
 
@@ -80,8 +80,10 @@ std::unique_ptr<HeldScan> scan_of(const std::shared_ptr<LineProgram>& program, c
                                   const py::array_t<std::uint32_t, py::array::c_style>& source,
                                   const Offsets& begin, const Offsets& end, std::uint64_t most,
                                   std::size_t threads, const std::string& level, std::uint64_t most_unsure) {
+    auto held = std::make_unique<HeldScan>();
+    held->sources = py::tuple(sources);
     std::vector<Column<std::uint8_t>> columns;
-    for (const py::handle each : sources) {
+    for (const py::handle each : held->sources) {
         if (py::isinstance<Container>(each)) {
             columns.push_back(each.cast<std::shared_ptr<Container>>()->column<std::uint8_t>("raw"));
             continue;
@@ -98,8 +100,6 @@ std::unique_ptr<HeldScan> scan_of(const std::shared_ptr<LineProgram>& program, c
     for (std::size_t i = 0; i < documents.size(); ++i)
         documents[i] = {source.data()[i], begin.data()[i], end.data()[i]};
     const Kernels& kernels = kernels_named(level);
-    auto held = std::make_unique<HeldScan>();
-    held->sources = sources;
     const py::gil_scoped_release unlocked;
     held->scan = std::make_unique<LineScan>(*program, std::move(columns), std::move(documents), most,
                                             most_unsure, threads, kernels);

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import gnomon
 import numpy as np
 import pytest
@@ -169,6 +171,19 @@ def test_a_line_that_is_too_long_for_the_marks_is_left_to_re2(tmp_path):
     assert [line.line for line in found.lines] == [1, 2, 3]
     assert found.lines[1].matches == ((6 + 4_200_000, 6 + len(long)),)
     assert (found.total_lines, found.total_matches, found.total_documents) == (3, 3, 1)
+
+
+def test_a_scan_keeps_its_sources_whatever_becomes_of_the_list():
+    text = b"plain @2 and more\n" * 5000
+    program, sources = line_program(r"plain @\d", False, False), [text]
+    places = np.zeros(1, np.uint64), np.array([len(text)], np.uint64)
+    scan = _core.LineScan(program, sources, np.zeros(1, np.uint32), *places)
+    before, holders = lines_of(scan, 0, 3), sys.getrefcount(text)
+    sources.clear()
+    assert sys.getrefcount(text) == holders - 1  # the list's; the scan has its own
+    assert lines_of(scan, 0, 3) == before
+    del scan
+    assert sys.getrefcount(text) == holders - 2
 
 
 def test_many_lines_beyond_ascii_are_left_to_re2(tmp_path, monkeypatch):
