@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -178,6 +178,29 @@ class Column:
             counts.append(count)
             codes.append(new[flat] if flat.size else np.zeros(0, dtype=np.uint32))
         return Column._of_codes(np.concatenate(counts), np.concatenate(codes), terms)
+
+
+class Runs(NamedTuple):
+    """A column whose values stand for several documents each: `values[i]` for `counts[i]` of them.
+
+    >>> block, _ = block_of({"source": Runs(["a", None], [2, 1])}, 3, {})
+    >>> [block.row(doc)["source"] for doc in range(3)]
+    ['a', 'a', None]
+    """
+
+    values: list[Any]
+    counts: list[int]
+
+    def column(self, name: str, kind: str | None, n: int) -> Column | None:
+        """The column of all n documents; None where nothing says its kind."""
+        if sum(self.counts) != n:
+            raise ValueError(f"columns[{name!r}] has {sum(self.counts)} values for {n} documents")
+        writer = ColumnWriter({} if kind is None else {name: kind})
+        writer.extend({name: self.values}, len(self.values))
+        made = writer.finish().columns.get(name)
+        if made is None:
+            return None
+        return made.take(np.repeat(np.arange(len(self.values)), self.counts))
 
 
 class ColumnBlock:
@@ -339,12 +362,15 @@ def block_of(
 ) -> tuple[ColumnBlock | None, dict[str, str]]:
     """The block of n documents from what a caller gave as columns, and the kinds known then.
 
-    `values` is a mapping from column to its n values, or a list of n mappings from column to value.
-    None, when no column is known.
+    `values` is a mapping from column to its n values, or to :class:`Runs` of them, or a list of n
+    mappings from column to value. None, when no column is known.
     """
     writer = ColumnWriter(kinds)
+    runs: dict[str, Runs] = {}
     if values is None or isinstance(values, Mapping):
-        writer.extend(values or {}, n)
+        whole = dict(values or {})
+        runs = {name: given for name, given in whole.items() if isinstance(given, Runs)}
+        writer.extend({name: given for name, given in whole.items() if name not in runs}, n)
     else:
         if isinstance(values, (str, bytes)):
             raise TypeError("columns is one text; pass a mapping from column to values")
@@ -358,7 +384,13 @@ def block_of(
         if writer.n != n:
             raise ValueError(f"columns has {writer.n} rows for {n} documents")
     known = writer.kinds
-    return (writer.finish() if known else None), known
+    block = writer.finish()
+    for name, given in runs.items():
+        column = given.column(name, known.get(name), n)
+        if column is not None:
+            block.columns[name] = column
+            known[name] = column.kind
+    return (block if known else None), known
 
 
 def require_kind(known: str, kind: str, name: str) -> None:

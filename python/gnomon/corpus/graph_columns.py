@@ -18,6 +18,9 @@ edge_target when they are first asked for.
 
 from __future__ import annotations
 
+from collections import defaultdict
+from itertools import count
+
 import numpy as np
 
 from .. import _core
@@ -53,11 +56,11 @@ class GraphWriter:
     """
 
     def __init__(self) -> None:
-        self._entities: dict[str, int] = {}
-        self._names: dict[str, int] = {}
-        self._nodes: dict[str, int] = {}
-        self._types: dict[str, int] = {}
-        self._origins: dict[str, int] = {}
+        self._entities = _numbers()
+        self._names = _numbers()
+        self._nodes = _numbers()
+        self._types = _numbers()
+        self._origins = _numbers()
         # By the numbers that documents gave, end to end, those of the segment.
         self._given: dict[str, list[int]] = {name: [] for name in ("key", "name", "node", "type")}
         self._given["origin"] = []
@@ -82,7 +85,7 @@ class GraphWriter:
             ("type", self._types, given.relation_types),
             ("origin", self._origins, given.origins),
         ):
-            own[name] += [table.setdefault(word, len(table)) for word in words]
+            own[name] += map(table.__getitem__, words)
         rows = self._rows
         rows["mentions"] += given.mentions
         rows["edges"] += given.edges
@@ -176,6 +179,11 @@ class GraphWriter:
         file.section("proof_count", counts_of(edge_of, len(triples)))
         for name, column in (("chunk", 0), ("start", 1), ("length", 2), ("role", 3)):
             file.section(f"proof_{name}", narrow(proofs[order, column]))
+
+
+def _numbers() -> dict[str, int]:
+    """A dict that numbers strings from 0 on as they are asked for."""
+    return defaultdict(count().__next__)
 
 
 def _distinct(rows: Int64Array) -> tuple[Int64Array, Int64Array]:

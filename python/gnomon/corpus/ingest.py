@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
+from itertools import groupby
 from typing import Any
 
 import msgspec
 import numpy as np
 
+from ..columns import Runs
 from .assemble import Limits
 from .columns_io import Int64Array
 from .extractor import Extractor
@@ -74,7 +76,7 @@ class Ingest:
         self._writer = writer
         self._report = report
         self._progress = progress
-        self.columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
+        self.columns = {name: Runs([], []) for name in COLUMNS}
         self.dead: list[set[int]] = [set() for _ in live.segments]
         self.gone: list[Int64Array] = []  # cids
         self.written: list[tuple[str, FileRow]] = []
@@ -251,20 +253,28 @@ class Ingest:
             "acl": list(done.acl) or None,
             "trust": source.trust,
         }
-        columns = self.columns
         for name, value in of_document.items():
-            columns[name] += [value] * len(fresh)
+            self._note(name, value, len(fresh))
+        for section, chunks in groupby(map(owners.__getitem__, fresh)):
+            count = len(list(chunks))
+            self._note("section", sections[section], count)
+            self._note("within", within[section], count)
+        for kind, same in groupby(map(done.kinds.__getitem__, fresh)):
+            self._note("kind", kind, len(list(same)))
         for i in fresh:
             section = owners[i]
-            columns["section"].append(sections[section])
-            columns["within"].append(within[section])
-            columns["kind"].append(done.kinds[i])
             yield {
                 "title": done.title,
                 "heading": done.headings[section],
                 "body": done.bodies[i],
                 "code": done.codes[i],
             }
+
+    def _note(self, column: str, value: Any, count: int) -> None:
+        """A value of `count` chunks that follow one another."""
+        runs = self.columns[column]
+        runs.values.append(value)
+        runs.counts.append(count)
 
 
 def _printable(path: str) -> str:

@@ -50,7 +50,7 @@ def _prepare(
         raw = task.raw
         if raw is None:
             try:
-                with open(task.place, "rb") as file:
+                with open(task.place, "rb", buffering=0) as file:
                     raw = file.read()
             except OSError as error:
                 documents.append(Prepared(task.path, error=error.strerror or str(error)))

@@ -147,7 +147,7 @@ def _file(
         found = FoundFile(path, place, status.st_size, status.st_mtime_ns)
         head = b""
         if known is None or not known(found):
-            with open(place, "rb") as file:
+            with open(place, "rb", buffering=0) as file:
                 head = file.read(8192)
     except OSError as error:
         coverage.leave_out(path, "unreadable", error.strerror or str(error))
