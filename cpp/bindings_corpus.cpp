@@ -3,11 +3,15 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <algorithm>
 #include <string>
+#include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "bindings.hpp"
 #include "corpus_render.hpp"
+#include "corpus_tokens.hpp"
 #include "corpus_words.hpp"
 #include "error.hpp"
 
@@ -16,11 +20,40 @@ namespace py = pybind11;
 namespace gnomon {
 namespace {
 
-// A scanner with the function that knows words, and the names of the groups.
+// A word or a part of words, with the flags of a word that is it, holds it, begins with it.
+using Flagged = std::tuple<std::string, std::uint32_t, std::uint32_t, std::uint32_t>;
+
+bool is_ascii(std::string_view text) {
+    return std::all_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x80; });
+}
+
+// What gnomon.corpus.words says of a word of ASCII.
+WordFacts facts_of(std::string_view word, const std::vector<Flagged>& flagged) {
+    WordFacts facts;
+    for (const auto& [part, is, holds, begins] : flagged) {
+        if (is != 0 && word == part) facts.flags |= is;
+        if ((holds | begins) != 0 && word.find(part) != std::string_view::npos) facts.flags |= holds;
+        if (begins != 0 && word.starts_with(part)) facts.flags |= begins;
+    }
+    find_tokens(word, facts.hits);
+    return facts;
+}
+
+py::tuple word_facts(const std::string& word, const std::vector<Flagged>& flagged) {
+    if (!is_ascii(word)) throw py::value_error("only words of ASCII");
+    const WordFacts facts = facts_of(word, flagged);
+    py::list hits;
+    for (const WordHit& hit : facts.hits) hits.append(py::make_tuple(hit.begin, hit.end, hit.group));
+    return py::make_tuple(facts.flags, hits);
+}
+
+// A scanner with the function that knows words, and the names of the groups. With `flagged` it is asked for
+// words of other letters than ASCII only.
 class Words {
   public:
-    Words(py::function lookup, const std::vector<std::string>& groups, std::vector<std::string> parts)
-        : lookup_(std::move(lookup)), scanner_(std::move(parts)) {
+    Words(py::function lookup, const std::vector<std::string>& groups, std::vector<std::string> parts,
+          std::vector<Flagged> flagged)
+        : lookup_(std::move(lookup)), scanner_(std::move(parts)), flagged_(std::move(flagged)) {
         for (const std::string& group : groups) groups_.append(py::str(group));
     }
 
@@ -40,6 +73,11 @@ class Words {
 
   private:
     WordFacts facts(const py::str& text, std::size_t begin, std::size_t end) const {
+        if (!flagged_.empty() && PyUnicode_KIND(text.ptr()) == PyUnicode_1BYTE_KIND) {
+            const auto* letters = reinterpret_cast<const char*>(PyUnicode_1BYTE_DATA(text.ptr()));
+            const std::string_view word(letters + begin, end - begin);
+            if (is_ascii(word)) return facts_of(word, flagged_);
+        }
         PyObject* part =
             PyUnicode_Substring(text.ptr(), static_cast<Py_ssize_t>(begin), static_cast<Py_ssize_t>(end));
         if (part == nullptr) throw py::error_already_set();
@@ -57,6 +95,7 @@ class Words {
     py::function lookup_;
     py::list groups_;
     WordScanner scanner_;
+    std::vector<Flagged> flagged_;
 };
 
 // (start, end, ...) of each tuple.
@@ -134,12 +173,19 @@ void register_corpus(py::module_& module) {
         module, "WordScanner", py::is_final(),
         "Finds what stands in the words of texts; each different word is looked at once.\n\n"
         "`lookup(word)` gives (flags, [(start, end, place in `groups`)]). With `parts` it is not\n"
-        "asked for a word of letters and signs that has none of them (corpus_words.hpp).")
-        .def(py::init<py::function, const std::vector<std::string>&, std::vector<std::string>>(),
-             py::arg("lookup"), py::arg("groups"), py::arg("parts") = std::vector<std::string>())
+        "asked for a word of letters and signs that has none of them (corpus_words.hpp). With\n"
+        "`flagged` it is asked for words that are not ASCII only; word_facts tells of the others.")
+        .def(py::init<py::function, const std::vector<std::string>&, std::vector<std::string>,
+                      std::vector<Flagged>>(),
+             py::arg("lookup"), py::arg("groups"), py::arg("parts") = std::vector<std::string>(),
+             py::arg("flagged") = std::vector<Flagged>())
         .def("hits", &Words::hits, py::arg("text"),
              "([(start, end, group)] in order, the flags of all words or-ed).")
         .def("__len__", &Words::size);
+    module.def("word_facts", &word_facts, py::arg("word"), py::arg("flagged"),
+               "(flags, [(start, end, place of the group)]) of a word of ASCII, as\n"
+               "gnomon.corpus.words finds them. `flagged` are words or parts, each with the flags of a\n"
+               "word that is it, that holds it, that begins with it. ValueError for other words.");
     module.def("locate_spans", &located, py::arg("text"), py::arg("marks"), py::arg("base"), py::arg("spans"),
                "Raw bytes, `base` added, that show character spans of a text; their starts rise.\n\n"
                "`marks` are flat triples as in gnomon.corpus.rawmap; None: the text is the raw bytes.");

@@ -5,14 +5,14 @@ from __future__ import annotations
 import msgspec
 import pytest
 from gnomon import _core
-from gnomon.corpus import names, process_document
+from gnomon.corpus import names, process_document, words
 from gnomon.corpus.markdown_reference import ReferenceReader
 from gnomon.corpus.model import Source
 from gnomon.corpus.parse_markdown import parse_markdown
 from gnomon.corpus.prepare import prepare, prepared
 from gnomon.corpus.prepare_model import PreparedBatch, Task
 from gnomon.corpus.stored import Packed, stored_chunks, stored_document, stored_sections
-from gnomon.corpus.words import _facts_of, hits_of
+from gnomon.corpus.words import _FLAGGED, _facts_of, hits_of
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -178,9 +178,33 @@ def test_words_that_are_not_asked_for_hold_nothing(word: str) -> None:
         asked.append(given)
         return 0, []
 
-    from gnomon.corpus import words
-
     parts = sorted({*words._TRIGGERS, *(part for part, _, _ in words._PARTS)})
     _core.WordScanner(lookup, words._GROUPS, parts).hits(word)
     if word and word not in asked:
         assert _facts_of(word) == (0, [])
+
+
+WORDS = (
+    *("a", "b", "Z", "B", "1", "2", "_", "-", "--", "@@", "$", "{", "(", "()", ".", "::", "->"),
+    *("#", ":", "/", "=", "%", "v", "V", "ER_", "HA_ERR_", "Exception", "Error", "bug", "BUG"),
+    *("CVE-", "1234", "2024-", "MDEV-", "CONJS-", "WL#", "mariaDB-", "mysql-", "InnoDB-", "10.5"),
+    *("10.5.1", "global.", "SESSION.", "'", "`", ",", "a" * 40, "9" * 5, "[mysqld", "require("),
+    *("export", "go", "STATE", "rror", "\0", "using"),
+)
+
+
+@given(st.lists(st.sampled_from(WORDS), max_size=9).map("".join))
+@example("a" * 81 + ".b()")
+@example("a.b.c.d.e.f.g.h.i.j()")
+@example("MariaDB-10.5.1234")
+@example("A" + "b" * 3 + "C" * 80 + "Error")
+@example("import")
+@settings(max_examples=1000, deadline=None)
+def test_words_have_the_names_that_the_pattern_finds(word: str) -> None:
+    flags, hits = _facts_of(word)
+    assert _core.word_facts(word, _FLAGGED) == (flags, hits)
+
+
+def test_other_letters_are_left_to_python() -> None:
+    with pytest.raises(ValueError, match="ASCII"):
+        _core.word_facts("é", _FLAGGED)

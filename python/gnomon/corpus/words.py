@@ -80,8 +80,11 @@ def _facts_of(word: str) -> tuple[int, list[tuple[int, int, int]]]:
     return flags, hits
 
 
+# The same for the compiled twin of `_facts_of`, which takes words of ASCII.
+_FLAGGED = [(word, flags, 0, 0) for word, flags in _TRIGGERS.items()]
+_FLAGGED += [(part, 0, held, begun) for part, held, begun in _PARTS]
 _scanner = _core.WordScanner(
-    _facts_of, _GROUPS, sorted({*_TRIGGERS, *(part for part, _, _ in _PARTS)})
+    _facts_of, _GROUPS, sorted({*_TRIGGERS, *(part for part, _, _ in _PARTS)}), _FLAGGED
 )
 
 
