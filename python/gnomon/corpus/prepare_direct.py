@@ -12,13 +12,11 @@ from collections.abc import Sequence
 
 from .. import _core
 from .builder import Edge
-from .finish import blocks_of, identity
 from .mention_places import Mention
 from .names import normalise
-from .prepare_model import DERIVED, ROLES, Prepared, numbers_of, split_text
+from .prepare_model import DERIVED, ROLES, Prepared, numbers_of
 from .process import Drafted
-from .rawmap import COPIED, pack
-from .stored import StoredChunk, StoredSection, encoded, record_of
+from .stored import StoredSection, encoded, record_of
 
 _ROLES = {role: number for number, role in enumerate(ROLES)}
 
@@ -84,49 +82,17 @@ def _characters(drafted: Drafted) -> dict[int, int] | None:
 
 def _chunks(made: Prepared, drafted: Drafted, raw: bytes) -> list[bytes]:
     """The records of the chunks; their ids and texts go into `made`."""
-    data, atoms, sections = drafted.parsed.data, drafted.parsed.atoms, drafted.sections
-    chars = _characters(drafted)
-    view = memoryview(raw)
-    ids, texts, records = [], [], []
-    seen: dict[tuple[int, str, str], int] = {}
-    line, counted = 1, 0
-    for draft in drafted.drafts:
-        section, first, after, start, end, words, marks, continued = draft
-        blocks, kind = blocks_of(atoms, draft, identity)
-        key = section, kind, words
+    parsed, sections, drafts = drafted.parsed, drafted.sections, drafted.drafts
+    records, made.kinds, made.bodies, made.codes, texts = _core.chunk_records(
+        drafts, parsed.atoms, raw, parsed.data, _characters(drafted)
+    )
+    ids = []
+    seen: dict[tuple[int, str, bytes], int] = {}
+    for draft, kind, text in zip(drafts, made.kinds, texts, strict=True):
+        key = draft.section, kind, text
         occurrence = seen[key] = seen.get(key, -1) + 1
-        text = words.encode("utf-8", "surrogatepass")
-        name = f"{sections[section].id}\x1f{kind}\x1f{occurrence}\x1f".encode()
+        name = f"{sections[draft.section].id}\x1f{kind}\x1f{occurrence}\x1f".encode()
         ids.append(hashlib.blake2b(name + text, digest_size=12).digest())
-        texts.append(text)
-        line += data.count(b"\n", counted, start)
-        last_line = line + data.count(b"\n", start, end - 1)
-        counted = start
-        raw_map = b"" if marks is None or marks == [0, end - start, COPIED] else pack(marks)
-        opening = atoms[first].header if first < after else None
-        body, code = split_text(words, kind, blocks, raw_map, start)
-        made.kinds.append(kind)
-        made.bodies.append(body)
-        made.codes.append(code)
-        shown: tuple[str, bytes | None, bytes] = words, None, raw_map
-        packed = _core.pack_text(view[start:end], raw_map, text)
-        if packed is not None:
-            shown = "", packed[1], packed[0]
-        records.append(
-            encoded(
-                StoredChunk(
-                    section,
-                    kind,
-                    (start, end),
-                    (start, end) if chars is None else (chars[start], chars[end]),
-                    (line, last_line),
-                    *shown,
-                    blocks,
-                    continued,
-                    opening if opening and opening[1] <= start else None,
-                )
-            )
-        )
     made.chunk_ids = b"".join(ids)
     made.text = b"\n".join(texts)
     return records
