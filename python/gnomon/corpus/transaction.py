@@ -5,7 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -76,13 +77,21 @@ class Transaction:
         """Documents into a new segment and the sparse index."""
         sparse = self._writable_sparse()
         where = self._path / "seg" / self._name
-        with DirectoryWriter(where) as directory:
+        with DirectoryWriter(where) as directory, ThreadPoolExecutor(1) as thread:
             writer = SegmentWriter(directory)
             step = self._pass = self._ingest(writer, progress)
-            sparse.add(step.texts(given, jobs, limits, extractor), columns=step.columns)
+            closing: list[Future[None]] = []
+
+            def texts() -> Iterator[dict[str, str]]:
+                yield from step.texts(given, jobs, limits, extractor)
+                if writer.n_docs:  # while the sparse index is made of them
+                    closing.append(thread.submit(_close, writer, directory))
+
+            sparse.add(texts(), columns=step.columns)
+            step.columns.clear()
             crash_point("after_ingest")
-            if writer.n_docs:
-                directory.commit({PART: writer.finish()})
+            for each in closing:
+                each.result()
         for one in step.coverage:
             self._coverage[one.source] = one
         self._sources |= step.new_sources
@@ -234,6 +243,10 @@ class Transaction:
                 parts.append(SegmentPart(name, manifest_crc(where)))
             place = last
         return parts
+
+
+def _close(writer: SegmentWriter, directory: DirectoryWriter) -> None:
+    directory.commit({PART: writer.finish()})
 
 
 def directory_name(number: int) -> str:
