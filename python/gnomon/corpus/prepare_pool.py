@@ -32,7 +32,17 @@ _BATCH_MOST = 256  # documents
 _ASKERS = 2  # jobs that a worker has at once
 # Starting a process takes about a second, in which one prepares as much as this.
 PARALLEL_FROM = 8 << 20
-_WORK = "import sys; sys.path[:] = {path!r}; from gnomon.corpus.prepare_pool import work; work()"
+# The packages without what they show, for which they import all that workers do not need, too.
+_WORK = """
+import sys, types
+sys.path[:] = {path!r}
+for name, place in {packages!r}:
+    package = sys.modules[name] = types.ModuleType(name)
+    package.__path__ = place
+from gnomon.corpus.prepare_pool import work
+work()
+"""
+_PACKAGES = ("gnomon", "gnomon.corpus")
 
 
 class _Job(msgspec.Struct, array_like=True):
@@ -141,7 +151,8 @@ class _Worker:
     """
 
     def __init__(self) -> None:
-        command = [sys.executable, "-c", _WORK.format(path=sys.path)]
+        packages = [(name, list(sys.modules[name].__path__)) for name in _PACKAGES]
+        command = [sys.executable, "-c", _WORK.format(path=sys.path, packages=packages)]
         alone = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}  # or numpy starts threads for nothing
         # A socket gives an answer in one call, without the lock; a pipe would in pieces of 64 KiB.
         self._socket, theirs = socket.socketpair()

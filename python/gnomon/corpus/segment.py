@@ -20,9 +20,9 @@ from ..storage import Directory
 from .columns_io import Array, IdColumn, Int64Array, place_of, widths_of
 from .graph_segment import GraphSegment
 from .model import Chunk, Document, Report, Section
+from .records_io import Records
 from .segment_writer import PART, READ, VERSION
 from .stored import (
-    Records,
     StoredChunk,
     StoredDocument,
     StoredSection,

@@ -21,7 +21,7 @@ from ..storage import DirectoryWriter
 from .columns_io import Int64Array, narrow, write_ids
 from .graph_columns import GraphWriter
 from .prepare_model import Prepared, PreparedBatch
-from .stored import RecordWriter
+from .records_io import RecordWriter
 
 PART = "segment"
 VERSION = 3
