@@ -66,4 +66,5 @@ PYBIND11_MODULE(_core, module) {
     gnomon::register_corpus(module);
     gnomon::register_markdown(module);
     gnomon::register_chunks(module);
+    gnomon::register_names(module);
 }

@@ -1,5 +1,7 @@
 // Python's view of what processing documents needs compiled: conversion only, corpus_*.hpp have the
 // contracts.
+#include "bindings_corpus.hpp"
+
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
@@ -98,38 +100,15 @@ class Words {
     std::vector<Flagged> flagged_;
 };
 
-// (start, end, ...) of each tuple.
-std::vector<RawSpan> spans_of(const py::list& given) {
-    std::vector<RawSpan> spans;
-    spans.reserve(given.size());
-    for (const py::handle span : given) {
-        if (!PyTuple_Check(span.ptr()) || PyTuple_GET_SIZE(span.ptr()) < 2)
-            throw py::type_error("a span is a tuple (start, end)");
-        const std::int64_t start = PyLong_AsLongLong(PyTuple_GET_ITEM(span.ptr(), 0));
-        const std::int64_t end = PyLong_AsLongLong(PyTuple_GET_ITEM(span.ptr(), 1));
-        if (PyErr_Occurred() != nullptr) throw py::error_already_set();
-        if (start < 0 || end < start) throw py::value_error("require 0 <= start <= end");
-        spans.push_back({start, end});
-    }
-    return spans;
-}
-
 py::bytes plain_names(const py::str& text, const py::list& spans) {
     std::string found;
     for (const RawSpan& span : spans_of(spans)) found += stands_plain(text_view(text), span) ? '\1' : '\0';
     return found;
 }
 
-py::list located(const py::str& text, const py::object& marks, std::int64_t base, const py::list& spans) {
-    std::vector<RawSpan> places = spans_of(spans);
-    std::vector<std::int64_t> numbers;
-    if (!marks.is_none()) {
-        const auto given = marks.cast<py::list>();
-        numbers.reserve(given.size());
-        for (const py::handle number : given) numbers.push_back(PyLong_AsLongLong(number.ptr()));
-        if (PyErr_Occurred() != nullptr) throw py::error_already_set();
-    }
-    locate_spans(text_view(text), numbers, places);
+py::list located_spans(const py::str& text, const py::object& marks, std::int64_t base,
+                       const py::list& spans) {
+    const std::vector<RawSpan> places = located(text, marks, spans_of(spans));
     py::list found(places.size());
     for (std::size_t i = 0; i < places.size(); ++i)
         found[i] = py::make_tuple(base + places[i].start, base + places[i].end);
@@ -168,6 +147,33 @@ py::tuple unpacked(const py::object& raw, const py::bytes& map, const py::bytes&
 
 }  // namespace
 
+std::vector<RawSpan> spans_of(const py::list& given) {
+    std::vector<RawSpan> spans;
+    spans.reserve(given.size());
+    for (const py::handle span : given) {
+        if (!PyTuple_Check(span.ptr()) || PyTuple_GET_SIZE(span.ptr()) < 2)
+            throw py::type_error("a span is a tuple (start, end)");
+        const std::int64_t start = PyLong_AsLongLong(PyTuple_GET_ITEM(span.ptr(), 0));
+        const std::int64_t end = PyLong_AsLongLong(PyTuple_GET_ITEM(span.ptr(), 1));
+        if (PyErr_Occurred() != nullptr) throw py::error_already_set();
+        if (start < 0 || end < start) throw py::value_error("require 0 <= start <= end");
+        spans.push_back({start, end});
+    }
+    return spans;
+}
+
+std::vector<RawSpan> located(const py::str& text, const py::object& marks, std::vector<RawSpan> spans) {
+    std::vector<std::int64_t> numbers;
+    if (!marks.is_none()) {
+        const auto given = marks.cast<py::list>();
+        numbers.reserve(given.size());
+        for (const py::handle number : given) numbers.push_back(PyLong_AsLongLong(number.ptr()));
+        if (PyErr_Occurred() != nullptr) throw py::error_already_set();
+    }
+    locate_spans(text_view(text), numbers, spans);
+    return spans;
+}
+
 void register_corpus(py::module_& module) {
     py::class_<Words>(
         module, "WordScanner", py::is_final(),
@@ -186,7 +192,8 @@ void register_corpus(py::module_& module) {
                "(flags, [(start, end, place of the group)]) of a word of ASCII, as\n"
                "gnomon.corpus.words finds them. `flagged` are words or parts, each with the flags of a\n"
                "word that is it, that holds it, that begins with it. ValueError for other words.");
-    module.def("locate_spans", &located, py::arg("text"), py::arg("marks"), py::arg("base"), py::arg("spans"),
+    module.def("locate_spans", &located_spans, py::arg("text"), py::arg("marks"), py::arg("base"),
+               py::arg("spans"),
                "Raw bytes, `base` added, that show character spans of a text; their starts rise.\n\n"
                "`marks` are flat triples as in gnomon.corpus.rawmap; None: the text is the raw bytes.");
     module.def("plain_names", &plain_names, py::arg("text"), py::arg("spans"),

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "bindings.hpp"
+#include "bindings_corpus.hpp"
 
 namespace py = pybind11;
 
@@ -199,7 +200,7 @@ class EventReader {
     void opened_with(string_view name, PyObject* inner) {
         if (name == "Link" || name == "Image") {
             const auto url = py::reinterpret_borrow<py::dict>(inner)["dest_url"];
-            append(links_.ptr(), made(link_type_, py::make_tuple(url, begin_, end_)).ptr());
+            append(links_.ptr(), named_tuple(link_type_, py::make_tuple(url, begin_, end_)).ptr());
         } else if (name == "Heading") {
             level_ = text_of(py::reinterpret_borrow<py::dict>(inner)["level"].ptr()).at(1) - '0';
             heading_start_ = begin_;
@@ -225,24 +226,15 @@ class EventReader {
                 !is_str(PyTuple_GetItem(before, 1), "heading")) {
                 const auto old = py::reinterpret_borrow<py::tuple>(before);
                 atoms_[static_cast<std::size_t>(n_atoms - 1)] =
-                    made(atom_type_, py::make_tuple(old[0], kind, old[2], old[3], info, header));
+                    named_tuple(atom_type_, py::make_tuple(old[0], kind, old[2], old[3], info, header));
                 return;
             }
         }
         const auto fields = py::make_tuple(start, kind, n_texts, PyList_GET_SIZE(marks_.ptr()), info, header);
-        append(atoms_.ptr(), made(atom_type_, fields).ptr());
+        append(atoms_.ptr(), named_tuple(atom_type_, fields).ptr());
         append(texts_.ptr(), newline_.ptr());
         mark(0, start - last_, 1);
         last_ = start;
-    }
-
-    // A named tuple without its Python constructor.
-    static py::object made(const py::object& type, const py::tuple& fields) {
-        const py::tuple arguments = py::make_tuple(fields);
-        PyObject* tuple =
-            PyTuple_Type.tp_new(reinterpret_cast<PyTypeObject*>(type.ptr()), arguments.ptr(), nullptr);
-        if (tuple == nullptr) throw py::error_already_set();
-        return py::reinterpret_steal<py::object>(tuple);
     }
 
     // A method of the reader, which may add to the lists and move `last`.

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include "corpus_names.hpp"
 #include "error.hpp"
 
 namespace gnomon {
@@ -48,12 +49,68 @@ void in_bytes(std::span<const Unit> text, std::span<RawSpan> spans) {
     }
 }
 
-constexpr std::string_view kNounBegins[] = {"fu", "me", "pr", "co", "UD", "er", "ex", "wa", "sy", "se",
-                                            "st", "gl", "cl", "dy", "dr", "po", "SQ", "ta", "va", "op",
-                                            "pa", "is", "ar", "we", "be", "no", "en", "di", "de"};
-constexpr std::string_view kWordEnds[] = {"le", "es", "on", "ns", "er", "rs", "ty", "ys", "ss", "ng",
-                                          "gs", "is", "re", "ed", "of", "et", "ts", "se", "he", "or",
-                                          "ce", "ge", "um", "ew", "ds", "ow", "ws", "ch"};
+// Two letters of words, and which patterns (Near) have such words.
+struct Pair {
+    std::string_view letters;
+    unsigned near;
+};
+constexpr Pair kNounBegins[] = {{"fu", kNearFunction},
+                                {"me", kNearFunction},
+                                {"UD", kNearFunction},
+                                {"co", kNearFunction | kNearOption},
+                                {"pr", kNearFunction | kNearOption},
+                                {"er", kNearError},
+                                {"ex", kNearError},
+                                {"wa", kNearError | kNearOption},
+                                {"sy", kNearOption},
+                                {"se", kNearOption},
+                                {"st", kNearOption},
+                                {"gl", kNearOption},
+                                {"cl", kNearOption},
+                                {"dy", kNearOption},
+                                {"dr", kNearOption},
+                                {"po", kNearOption},
+                                {"SQ", kNearOption},
+                                {"ta", kNearOption},
+                                {"va", kNearOption},
+                                {"op", kNearOption},
+                                {"pa", kNearOption},
+                                {"is", kNearOption},
+                                {"ar", kNearOption},
+                                {"we", kNearOption},
+                                {"be", kNearOption},
+                                {"no", kNearOption},
+                                {"en", kNearOption},
+                                {"di", kNearOption},
+                                {"de", kNearOption}};
+constexpr Pair kWordEnds[] = {{"ge", kNearPackage},
+                              {"ce", kNearPackage | kNearClass},
+                              {"le", kNearPackage | kNearNoun},
+                              {"on", kNearClass | kNearNoun},
+                              {"ss", kNearClass | kNearNoun},
+                              {"ts", kNearClass | kNearNoun},
+                              {"um", kNearClass},
+                              {"ew", kNearClass},
+                              {"ds", kNearClass},
+                              {"ow", kNearClass},
+                              {"ws", kNearClass},
+                              {"ch", kNearClass},
+                              {"es", kNearNoun},
+                              {"ns", kNearNoun},
+                              {"er", kNearNoun},
+                              {"rs", kNearNoun},
+                              {"ty", kNearNoun},
+                              {"ys", kNearNoun},
+                              {"ng", kNearNoun},
+                              {"gs", kNearNoun},
+                              {"is", kNearNoun},
+                              {"re", kNearNoun},
+                              {"ed", kNearNoun},
+                              {"of", kNearNoun},
+                              {"et", kNearNoun},
+                              {"se", kNearNoun},
+                              {"he", kNearNoun},
+                              {"or", kNearNoun}};
 
 template <class Unit>
 bool is_between(Unit c) {
@@ -61,28 +118,31 @@ bool is_between(Unit c) {
 }
 
 template <class Unit, std::size_t N>
-bool is_one_of(Unit first, Unit second, const std::string_view (&pairs)[N]) {
-    return std::any_of(pairs, pairs + N, [&](std::string_view pair) {
-        return first == static_cast<Unit>(pair[0]) && second == static_cast<Unit>(pair[1]);
-    });
+unsigned near_pair(Unit first, Unit second, const Pair (&pairs)[N]) {
+    for (const Pair& pair : pairs)
+        if (first == static_cast<Unit>(pair.letters[0]) && second == static_cast<Unit>(pair.letters[1]))
+            return pair.near;
+    return 0;
 }
 
 template <class Unit>
-bool plain(std::span<const Unit> text, std::size_t begin, std::size_t end) {
+unsigned near_units(std::span<const Unit> text, std::size_t begin, std::size_t end) {
+    unsigned near = 0;
     std::size_t at = end;
     const auto sign = [&](std::string_view some) {
         if (at >= text.size() || text[at] >= 0x80) return false;
         return some.find(static_cast<char>(text[at])) != std::string_view::npos;
     };
-    if (sign("(=.")) return false;
+    if (sign("(=.")) near |= kNearSign;
     if (sign("`'\"]")) ++at;
     if (sign("(") && at + 1 < text.size() && text[at + 1] == ')') at += 2;
     if (sign(",")) ++at;
     if (sign(" ")) ++at;
-    if (at + 1 < text.size() && is_one_of(text[at], text[at + 1], kNounBegins)) return false;
+    if (at + 1 < text.size()) near |= near_pair(text[at], text[at + 1], kNounBegins);
     at = begin;
     while (at > 0 && is_between(text[at - 1])) --at;
-    return at < 2 || !is_one_of(text[at - 2], text[at - 1], kWordEnds);
+    if (at >= 2) near |= near_pair(text[at - 2], text[at - 1], kWordEnds);
+    return near;
 }
 
 }  // namespace
@@ -210,11 +270,13 @@ void locate_spans(TextView text, std::span<const std::int64_t> marks, std::span<
     }
 }
 
-bool stands_plain(TextView text, RawSpan span) {
+unsigned near_of(TextView text, RawSpan span) {
     return with_units(text, [&](auto units) {
         const auto end = std::min(static_cast<std::size_t>(span.end), units.size());
-        return plain(units, std::min(static_cast<std::size_t>(span.start), end), end);
+        return near_units(units, std::min(static_cast<std::size_t>(span.start), end), end);
     });
 }
+
+bool stands_plain(TextView text, RawSpan span) { return near_of(text, span) == 0; }
 
 }  // namespace gnomon

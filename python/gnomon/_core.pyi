@@ -477,6 +477,23 @@ def chunk_records(
     data: bytes,
     chars: dict[int, int] | None,
 ) -> tuple[list[bytes], list[str], list[str], list[str], list[bytes]]: ...
+
+@final
+class NameJudge:
+    def __init__(
+        self,
+        mention: Any,
+        fixed: dict[str, str],
+        atoms: Sequence[Any],
+        codes: Sequence[tuple[int, int]],
+        links: Sequence[Any],
+        titled: set[int],
+        source: bool,
+    ) -> None: ...
+    def names(
+        self, text: str, marks: list[int] | None, base: int, hits: Sequence[tuple[int, int, str]]
+    ) -> list[Any]: ...
+
 def read_markdown(reader: Any, parsed: Any, data: bytes, events: Iterable[Any]) -> None: ...
 
 # Trigrams

@@ -8,7 +8,6 @@ holds, and from patterns over the rendered text (`gnomon.corpus.names`).
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -22,7 +21,8 @@ from .words import hits_of
 
 _DOTTED = re.compile(r"[A-Za-z_]\w*(?:(?:\.|::)[A-Za-z_]\w*)*(?:\(\))?")
 _ERROR_TITLE = re.compile(r"^Error (\d{4})\b")
-_NOUN_BEGINS = frozenset("`'\"]( ")  # of names.FUNCTION_NOUN
+# What is near a name: the patterns of gnomon.corpus.names that may match behind and before it.
+_FUNCTION, _ERROR, _OPTION, _PACKAGE, _CLASS, _NOUN = (1 << number for number in range(6))
 
 
 class Finder(Places):
@@ -47,9 +47,10 @@ class Finder(Places):
             tables.find()
             self.found += tables.found
             self.aliases += tables.aliases
+        judge = self._judge()
         for draft in self.drafts:
             if draft.text:
-                self._chunk(draft)
+                self._chunk(draft, judge)
         return self._settled()
 
     def _add(self, kind: str, name: str, start: int, end: int, role: str = "mentions") -> None:
@@ -116,38 +117,52 @@ class Finder(Places):
 
     # --- text ---
 
-    def _chunk(self, draft: Draft) -> None:
+    def _chunk(self, draft: Draft, judge: _core.NameJudge) -> None:
         text = draft.text
         hits = hits_of(text)
         if not hits:
             return
-        marks, starts, atoms = draft.marks, self.starts, self.parsed.atoms
-        places = _core.locate_spans(text, marks, draft.start, hits)
         self._about_env = None
-        example = "mentions" if self.parsed.language else "example"
-        code, low, high = False, 0, -1  # of the atom [low, high)
-        plain = _core.plain_names(text, hits)
-        for (begin, end, group), (start, stop), alone in zip(hits, places, plain, strict=True):
-            if not low <= start < high:
-                index = bisect_right(starts, start)
-                code = index > 0 and atoms[index - 1].kind == "code"
-                low = starts[index - 1] if index > 0 else 0
-                high = starts[index] if index < len(starts) else len(self.parsed.data) + 1
-            kind = _FIXED.get(group)
-            if kind is None:
-                if alone and group in _NAMES:
-                    if code:
-                        continue
-                    kind = self._plain_kind(group, text, begin, end, start)
-                else:
-                    kind = self._kind(group, text, begin, end, start, code)
-            if kind:
-                role = example if code else "mentions"
-                self._add(kind, text[begin:end], start, stop, role)
-            elif group == "install" and (code or self.in_code_span(start)):
-                found = n.INSTALL.search(text, max(begin - 16, 0))
-                if found is not None:
-                    self._packages(draft, text, found.end())
+        for found in judge.names(text, draft.marks, draft.start, hits):
+            if type(found) is Mention:
+                self.found.append(found)
+            else:
+                self._decide(draft, *found)
+
+    def _judge(self) -> _core.NameJudge:
+        """What decides where only the place and the shape of a name count."""
+        parsed = self.parsed
+        return _core.NameJudge(
+            *(Mention, _FIXED, parsed.atoms, parsed.codes, self.links, self.titled),
+            bool(parsed.language),
+        )
+
+    def _decide(
+        self,
+        draft: Draft,
+        begin: int,
+        end: int,
+        group: str,
+        start: int,
+        stop: int,
+        code: bool,
+        near: int,
+    ) -> None:
+        """Adds what a token of a chunk is; `near` has bits of `Near` in cpp/corpus_names.hpp."""
+        text = draft.text
+        kind = _FIXED.get(group)
+        if kind is None:
+            if near or group not in _NAMES:
+                kind = self._kind(group, text, begin, end, start, code, near)
+            else:
+                kind = "" if code else self._plain_kind(group, text, begin, end, start)
+        if kind:
+            role = "example" if code and not self.parsed.language else "mentions"
+            self._add(kind, text[begin:end], start, stop, role)
+        elif group == "install" and (code or self.in_code_span(start)):
+            found = n.INSTALL.search(text, max(begin - 16, 0))
+            if found is not None:
+                self._packages(draft, text, found.end())
 
     def _of_env(self, text: str) -> bool:
         """Whether the text of the chunk at hand speaks of environment variables."""
@@ -177,7 +192,9 @@ class Finder(Places):
             return ""
         return self._linked(group, text, begin, end, place, spelled)
 
-    def _kind(self, group: str, text: str, begin: int, end: int, place: int, code: bool) -> str:
+    def _kind(
+        self, group: str, text: str, begin: int, end: int, place: int, code: bool, near: int
+    ) -> str:
         """The type of the entity that a token is; "" for none."""
         if group == "number":
             return "version" if n.after_product(text, begin) else ""
@@ -199,37 +216,44 @@ class Finder(Places):
                 if sign == "(" and not n.NOT_CALLED.search(text[max(begin - 14, 0) : begin])
                 else ""
             )
-        if group != "upper" and sign in _NOUN_BEGINS and n.FUNCTION_NOUN.match(text, end):
+        if near & _FUNCTION and group != "upper" and n.FUNCTION_NOUN.match(text, end):
             return "function"
-        if n.after_package(text, begin):
+        if near & _PACKAGE and n.after_package(text, begin):
             return "package"
-        if group == "pascal" and n.CLASS_BEFORE.search(text[max(begin - 24, 0) : begin]):
+        if near & _CLASS and group == "pascal" and n.class_before(text, begin):
             return "class"
         if sign == "(":
             return "function" if group != "upper" or self.in_code_span(place) else ""
         if group == "upper":
-            return self._upper(text, end, place)
-        return self._identifier(group, text, begin, end, place)
+            return self._upper(text, end, place, near)
+        return self._identifier(group, text, begin, end, place, near)
 
-    def _upper(self, text: str, end: int, place: int) -> str:
+    def _upper(self, text: str, end: int, place: int, near: int) -> str:
         """What a name in capitals with underscores is, outside of code blocks."""
-        if n.ERROR_NOUN.match(text, end):
+        if near & _ERROR and n.ERROR_NOUN.match(text, end):
             return "error_symbol"
-        noun = n.OPTION_NOUN.match(text, end) is not None
+        noun = near & _OPTION and n.OPTION_NOUN.match(text, end) is not None
         if not noun and self.in_code_span(place) and self._of_env(text):
             return "env_var"
         assigned = text.startswith("=", end) and text[end + 1 : end + 2].isalnum()
         return "option" if noun or assigned else ""
 
-    def _identifier(self, group: str, text: str, begin: int, end: int, place: int) -> str:
+    def _identifier(
+        self, group: str, text: str, begin: int, end: int, place: int, near: int
+    ) -> str:
         if text.startswith("=", end) and not text.startswith("==", end):
             return "option"
-        noun = n.OPTION_NOUN.match(text, end) or n.noun_before(text, begin)
+        spelled = self.in_code_span(place)
+        if group == "pascal" and not spelled and not (self.links and self.link_at(place)):
+            return ""  # whatever else there is
+        noun = n.OPTION_NOUN.match(text, end) if near & _OPTION else None
+        if noun is None and near & _NOUN:
+            noun = n.noun_before(text, begin)
         if group == "pascal" and noun and "propert" in noun[0]:
             noun = None  # a property of a class
         if noun:
-            return "option" if group != "pascal" or self.in_code_span(place) else ""
-        return self._linked(group, text, begin, end, place, self.in_code_span(place))
+            return "option" if group != "pascal" or spelled else ""
+        return self._linked(group, text, begin, end, place, spelled)
 
     def _linked(
         self, group: str, text: str, begin: int, end: int, place: int, spelled: bool

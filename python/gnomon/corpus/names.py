@@ -171,6 +171,11 @@ def after_package(text: str, begin: int) -> bool:
     return PACKAGE_BEFORE.search(before) is not None
 
 
+def class_before(text: str, begin: int) -> bool:
+    """Whether "class", "interface" or the like stands before a place."""
+    return CLASS_BEFORE.search(text[max(begin - 24, 0) : begin]) is not None
+
+
 def noun_before(text: str, begin: int) -> re.Match[str] | None:
     """What says before a place that an option is named there."""
     before = text[max(begin - 40, 0) : begin]
