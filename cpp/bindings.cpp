@@ -67,4 +67,5 @@ PYBIND11_MODULE(_core, module) {
     gnomon::register_markdown(module);
     gnomon::register_chunks(module);
     gnomon::register_names(module);
+    gnomon::register_facts(module);
 }

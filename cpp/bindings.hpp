@@ -28,6 +28,7 @@ void register_corpus(pybind11::module_& module);
 void register_markdown(pybind11::module_& module);
 void register_chunks(pybind11::module_& module);
 void register_names(pybind11::module_& module);
+void register_facts(pybind11::module_& module);
 
 // A str's code points where they lie, without a copy. They never move or change while the caller holds a
 // reference to `text`, so they may be read with the GIL released.

@@ -477,6 +477,17 @@ def chunk_records(
     data: bytes,
     chars: dict[int, int] | None,
 ) -> tuple[list[bytes], list[str], list[str], list[str], list[bytes]]: ...
+def pack_mentions(
+    mentions: Sequence[Any],
+    normalise: Callable[[str, str], str],
+    roles: dict[str, int],
+    starts: list[int],
+    ends: list[int],
+) -> tuple[list[str], list[str], bytes]: ...
+def pack_relations(
+    edges: Sequence[Any], left_out: tuple[str, ...], starts: list[int], ends: list[int]
+) -> tuple[list[str], list[str], bytes, bytes]: ...
+def link_target(folder: str, url: str) -> str | None: ...
 
 @final
 class NameJudge:

@@ -7,12 +7,8 @@ compare with it; it takes documents whose offsets are those of the raw bytes, an
 from __future__ import annotations
 
 import hashlib
-from bisect import bisect_right
-from collections.abc import Sequence
 
 from .. import _core
-from .builder import Edge
-from .mention_places import Mention
 from .names import normalise
 from .prepare_model import DERIVED, ROLES, Prepared, numbers_of
 from .process import Drafted
@@ -43,9 +39,13 @@ def direct(drafted: Drafted, raw: bytes) -> tuple[Prepared, bytes, list[bytes], 
     )
     chunks = _chunks(made, drafted, raw)
     starts, ends = [draft.start for draft in drafts], [draft.end for draft in drafts]
-    named = _add_mentions(made, mentions, starts, ends)
-    related = _add_relations(made, edges, starts, ends)
-    made.origins = ["rule"] if named or related else []
+    made.keys, made.names, made.mentions = _core.pack_mentions(
+        mentions, normalise, _ROLES, starts, ends
+    )
+    made.relation_types, made.nodes, made.edges, made.proofs = _core.pack_relations(
+        edges, DERIVED, starts, ends
+    )
+    made.origins = ["rule"] if made.mentions or made.edges else []
     return made, record_of(document, report), _sections(drafted), chunks
 
 
@@ -96,70 +96,3 @@ def _chunks(made: Prepared, drafted: Drafted, raw: bytes) -> list[bytes]:
     made.chunk_ids = b"".join(ids)
     made.text = b"\n".join(texts)
     return records
-
-
-def _add_mentions(
-    made: Prepared, mentions: Sequence[Mention], starts: list[int], ends: list[int]
-) -> int:
-    """Entities and where they stand; how many places there are."""
-    found: dict[tuple[str, str], tuple[str, list[tuple[int, ...]]]] = {}
-    for kind, name, start, end, role in mentions:
-        index = bisect_right(starts, start) - 1
-        if index < 0:
-            continue
-        key = kind, normalise(kind, name)
-        known = found.get(key)
-        if known is None:
-            known = found[key] = (name, [])
-        length = max(min(end, ends[index]) - start, 0)  # what crosses chunks counts for the first
-        known[1].append((index, start, length, _ROLES.get(role, 0), 0))
-    rows: list[int] = []
-    number = 0
-    for (kind, word), (name, places) in sorted(found.items()):
-        if not word:
-            continue
-        made.keys.append(f"{kind}:{word}")
-        made.names.append(name)
-        for place in places:
-            rows.append(number)
-            rows += place
-        number += 1
-    made.mentions = numbers_of(rows)
-    return len(rows)
-
-
-def _add_relations(
-    made: Prepared, edges: Sequence[Edge], starts: list[int], ends: list[int]
-) -> int:
-    """Relations and what shows them; how many there are."""
-    found: dict[tuple[str, str, str], dict[tuple[int, ...], None]] = {}
-    for kind, source, target, start, end in edges:
-        if kind in DERIVED:
-            continue
-        index = bisect_right(starts, start) - 1
-        if index < 0:
-            continue
-        key = kind, source, target
-        known = found.get(key)
-        if known is None:
-            known = found[key] = {}
-        known[index, start, max(min(end, ends[index]) - start, 0), 0, 0] = None
-    nodes: dict[str, int] = {}
-    types: dict[str, int] = {}
-    rows: list[int] = []
-    proofs: list[int] = []
-    for kind, source, target in sorted(found):
-        shown = found[kind, source, target]
-        rows += (
-            types.setdefault(kind, len(types)),
-            nodes.setdefault(source, len(nodes)),
-            nodes.setdefault(target, len(nodes)),
-            len(shown),
-        )
-        for place in shown:
-            proofs += place
-    made.relation_types = list(types)
-    made.nodes = list(nodes)
-    made.edges = numbers_of(rows)
-    made.proofs = numbers_of(proofs)
-    return len(rows)

@@ -15,6 +15,7 @@ from functools import lru_cache
 from itertools import combinations
 from urllib.parse import unquote
 
+from .. import _core
 from .assemble import Draft, SectionDraft
 from .builder import Edge, Parsed
 from .mention_places import Mention
@@ -138,7 +139,8 @@ class Relations:
             anchor = url.partition("#")[2]
             full = posixpath.normpath(self.path)
             return f"path:{full}#{anchor}" if anchor else f"path:{full}"
-        return _target(self._folder, url)
+        node = _core.link_target(self._folder, url)
+        return _target(self._folder, url) if node is None else node
 
     def _definitions(self) -> Iterator[Edge]:
         if self.parsed.language:
