@@ -154,13 +154,10 @@ std::uint32_t WordScanner::scan(TextView text, const Unknown& unknown, std::vect
 }
 
 template <class Unit>
-std::uint32_t WordScanner::scan_units(std::span<const Unit> text, const Unknown& unknown,
-                                      std::vector<WordHit>& hits) {
-    std::uint32_t flags = 0;
-    const auto add = [&](std::span<const WordHit> found, std::size_t begin) {
-        const auto base = static_cast<std::uint32_t>(begin);
-        for (const WordHit& hit : found) hits.push_back({base + hit.begin, base + hit.end, hit.group});
-    };
+std::vector<WordScanner::Word> WordScanner::words_of(std::span<const Unit> text) const {
+    std::vector<Word> words;
+    words.reserve(text.size() / 5);
+    const std::size_t mask = slots_.size() - 1;
     for (std::size_t i = 0; i < text.size();) {
         if (is_space(text[i])) {
             ++i;
@@ -170,13 +167,30 @@ std::uint32_t WordScanner::scan_units(std::span<const Unit> text, const Unknown&
         std::uint64_t hash = 0;
         for (; i < text.size() && !is_space(text[i]); ++i) hash = mixed(hash, text[i]);
         hash ^= hash >> 32;  // the low bits of a product know the low bits only
-        const auto word = text.subspan(begin, i - begin);
+        __builtin_prefetch(&slots_[hash & mask]);
+        words.push_back({begin, i, hash});
+    }
+    for (const Word& word : words)
+        if (const std::uint32_t slot = slots_[word.hash & mask]) __builtin_prefetch(&entries_[slot - 1]);
+    return words;
+}
+
+template <class Unit>
+std::uint32_t WordScanner::scan_units(std::span<const Unit> text, const Unknown& unknown,
+                                      std::vector<WordHit>& hits) {
+    std::uint32_t flags = 0;
+    const auto add = [&](std::span<const WordHit> found, std::size_t begin) {
+        const auto base = static_cast<std::uint32_t>(begin);
+        for (const WordHit& hit : found) hits.push_back({base + hit.begin, base + hit.end, hit.group});
+    };
+    for (const auto [begin, end, hash] : words_of(text)) {
+        const auto word = text.subspan(begin, end - begin);
         if (const Entry* known = find(word, hash)) {
             flags |= known->flags;
             if (known->n_hits > 0) add(std::span(known_).subspan(known->first_hit, known->n_hits), begin);
             continue;
         }
-        const WordFacts facts = nothing_in(word) ? WordFacts{} : unknown(begin, i);
+        const WordFacts facts = nothing_in(word) ? WordFacts{} : unknown(begin, end);
         flags |= facts.flags;
         add(facts.hits, begin);
         if (word.size() <= kLongest) keep(word, hash, facts);
@@ -185,13 +199,18 @@ std::uint32_t WordScanner::scan_units(std::span<const Unit> text, const Unknown&
 }
 
 template <class Unit>
+bool WordScanner::is(const Entry& entry, std::span<const Unit> word, const std::vector<char32_t>& letters) {
+    if (entry.length != word.size()) return false;
+    if (entry.here) return std::equal(word.begin(), word.end(), entry.own);
+    return std::equal(word.begin(), word.end(), letters.begin() + static_cast<std::ptrdiff_t>(entry.at));
+}
+
+template <class Unit>
 const WordScanner::Entry* WordScanner::find(std::span<const Unit> word, std::uint64_t hash) const {
     const std::size_t mask = slots_.size() - 1;
     for (std::size_t slot = hash & mask; slots_[slot] != 0; slot = (slot + 1) & mask) {
         const Entry& entry = entries_[slots_[slot] - 1];
-        if (entry.hash == hash && entry.length == word.size() &&
-            std::equal(word.begin(), word.end(), letters_.begin() + static_cast<std::ptrdiff_t>(entry.at)))
-            return &entry;
+        if (entry.hash == hash && is(entry, word, letters_)) return &entry;
     }
     return nullptr;
 }
@@ -228,9 +247,21 @@ void WordScanner::keep(std::span<const Unit> word, std::uint64_t hash, const Wor
         }
         slots_.swap(wider);
     }
-    entries_.push_back({hash, letters_.size(), static_cast<std::uint32_t>(word.size()), facts.flags,
-                        known_.size(), facts.hits.size()});
-    letters_.insert(letters_.end(), word.begin(), word.end());
+    Entry entry{hash,
+                letters_.size(),
+                facts.flags,
+                static_cast<std::uint32_t>(known_.size()),
+                static_cast<std::uint32_t>(facts.hits.size()),
+                static_cast<std::uint8_t>(word.size()),
+                word.size() <= Entry::kOwn &&
+                    std::all_of(word.begin(), word.end(), [](Unit letter) { return letter <= 0xFF; }),
+                {}};
+    if (entry.here)
+        std::transform(word.begin(), word.end(), entry.own,
+                       [](Unit letter) { return static_cast<std::uint8_t>(letter); });
+    else
+        letters_.insert(letters_.end(), word.begin(), word.end());
+    entries_.push_back(entry);
     known_.insert(known_.end(), facts.hits.begin(), facts.hits.end());
     std::size_t slot = hash & (slots_.size() - 1);
     while (slots_[slot] != 0) slot = (slot + 1) & (slots_.size() - 1);

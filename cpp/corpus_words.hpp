@@ -42,15 +42,28 @@ class WordScanner {
 
   private:
     struct Entry {
+        static constexpr std::size_t kOwn = 24;  // bytes of a word that lie here: one cache line for most
         std::uint64_t hash;
-        std::size_t at;  // in letters_
-        std::uint32_t length;
+        std::size_t at;  // in letters_, of a word that is not here
         std::uint32_t flags;
-        std::size_t first_hit;
-        std::size_t n_hits;
+        std::uint32_t first_hit;
+        std::uint32_t n_hits;
+        std::uint8_t length;
+        bool here;
+        std::uint8_t own[kOwn];
+    };
+    struct Word {
+        std::size_t begin;
+        std::size_t end;
+        std::uint64_t hash;
     };
     template <class Unit>
     std::uint32_t scan_units(std::span<const Unit> text, const Unknown& unknown, std::vector<WordHit>& hits);
+    // The words of a text; what the table has of them is on its way to the cache.
+    template <class Unit>
+    std::vector<Word> words_of(std::span<const Unit> text) const;
+    template <class Unit>
+    static bool is(const Entry& entry, std::span<const Unit> word, const std::vector<char32_t>& letters);
     template <class Unit>
     const Entry* find(std::span<const Unit> word, std::uint64_t hash) const;
     template <class Unit>

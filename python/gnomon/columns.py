@@ -74,7 +74,10 @@ class Column:
         codes = np.fromiter(map(place.__getitem__, flat), np.int64, len(flat))
         if n and int(counts.max()) > 1:
             keys = np.repeat(np.arange(n), counts) * len(terms) + codes
-            owners, codes = np.divmod(np.unique(keys), len(terms))  # ascending, each once
+            keys.sort()  # np.unique would import np.ma for this
+            once = np.ones(keys.size, dtype=np.bool_)
+            once[1:] = keys[1:] != keys[:-1]
+            owners, codes = np.divmod(keys[once], len(terms))  # ascending, each once
             counts = np.bincount(owners, minlength=n)
         return cls._of_codes(counts, codes, terms)
 
@@ -141,16 +144,27 @@ class Column:
         present = None if bool(has.all()) else pack(has)
         if self.values is not None:
             return Column(self.kind, docs.size, present=present, values=self.values[docs])
+        wanted, codes = self._taken(docs)
+        used, codes = np.unique(codes, return_inverse=True)
+        terms = [self.terms[code] for code in used.tolist()]
+        return Column._of_codes(wanted, codes.reshape(-1), terms)
+
+    def repeated(self, times: Sequence[int]) -> Column:
+        """The column in which each document stands so many times, once at least."""
+        docs = np.repeat(np.arange(self.n), times)
+        if self.values is not None:
+            return self.take(docs)
+        return Column._of_codes(*self._taken(docs), self.terms)
+
+    def _taken(self, docs: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
+        """How many keywords each of these documents has, and their codes."""
         counts, flat = self._flat()
         starts = np.concatenate([[0], np.cumsum(counts)])
         wanted = counts[docs]
         ends = np.cumsum(wanted)
         # Place j of document d comes from starts[d] + j: one arange, moved for each document.
         moves = np.repeat(starts[docs] - (ends - wanted), wanted)
-        codes = flat[np.arange(int(wanted.sum())) + moves]
-        used, codes = np.unique(codes, return_inverse=True)
-        terms = [self.terms[code] for code in used.tolist()]
-        return Column._of_codes(wanted, codes.reshape(-1), terms)
+        return wanted, flat[np.arange(int(wanted.sum())) + moves]
 
     @staticmethod
     def missing(kind: str, n: int) -> Column:
@@ -181,7 +195,8 @@ class Column:
 
 
 class Runs(NamedTuple):
-    """A column whose values stand for several documents each: `values[i]` for `counts[i]` of them.
+    """A column whose values stand for several documents each: `values[i]` for `counts[i]` of them,
+    one at least.
 
     >>> block, _ = block_of({"source": Runs(["a", None], [2, 1])}, 3, {})
     >>> [block.row(doc)["source"] for doc in range(3)]
@@ -200,7 +215,7 @@ class Runs(NamedTuple):
         made = writer.finish().columns.get(name)
         if made is None:
             return None
-        return made.take(np.repeat(np.arange(len(self.values)), self.counts))
+        return made.repeated(self.counts)
 
 
 class ColumnBlock:

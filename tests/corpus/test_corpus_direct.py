@@ -5,8 +5,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 from gnomon import _core
-from gnomon.corpus import names, process_document, words
+from gnomon.corpus import names, process_document, relations, words
+from gnomon.corpus.assemble import Draft, Limits, cut_chunks, cut_sections
 from gnomon.corpus.markdown_reference import ReferenceReader
+from gnomon.corpus.mentions import Finder
 from gnomon.corpus.model import Source
 from gnomon.corpus.parse_markdown import parse_markdown
 from gnomon.corpus.prepare import prepare, prepared
@@ -208,3 +210,48 @@ def test_words_have_the_names_that_the_pattern_finds(word: str) -> None:
 def test_other_letters_are_left_to_python() -> None:
     with pytest.raises(ValueError, match="ASCII"):
         _core.word_facts("é", _FLAGGED)
+
+
+ADDRESSES = (
+    *("a", "b.md", "/", "//", "..", ".", "#", "#x", "?", "?q", "http:", "data:", "JavaScript:"),
+    *("%20", "é", "mailto:", "../", "c/", "x-1.2+y:", " ", "A", "9:"),
+)
+
+
+@given(
+    st.sampled_from(["", "a", "a/b", "../c", "/r", "a//b/.."]),
+    st.lists(st.sampled_from(ADDRESSES), max_size=6).map("".join),
+)
+@settings(max_examples=500, deadline=None)
+def test_links_lead_where_the_reference_says(folder: str, url: str) -> None:
+    told = _core.link_target(folder, url)
+    if told is None:
+        assert folder[:1] == "/" or "%" in url or not url.isascii()
+    else:
+        assert told == relations._target(folder, url)
+
+
+@given(TEXTS)
+@example(
+    "`max_size`, `fooBar`, `BarReader` and [`Baz`](variables.md#x); MY_ENV environment variable"
+)
+@example("package fooBar, class FooBar, MY_BAR error, the FooBar function, foo_bar.c and x.y(1)")
+@settings(max_examples=200, deadline=None)
+def test_judged_names_are_those_that_are_decided_one_by_one(text: str) -> None:
+    def asking(self: Finder, draft: Draft, judge: object) -> None:
+        self._about_env = None
+        hits = hits_of(draft.text)
+        places = _core.locate_spans(draft.text, draft.marks, draft.start, hits)
+        plain = _core.plain_names(draft.text, hits)
+        for hit, place, alone in zip(hits, places, plain, strict=True):
+            code = self.kind_at(place[0]) == "code"
+            self._decide(draft, *hit, *place, code, 0 if alone else 127)
+
+    data = (text * 3).encode()
+    parsed = parse_markdown(data)
+    sections = cut_sections(parsed, "d")
+    drafts = cut_chunks(parsed, sections, Limits())
+    found = Finder(parsed, sections, drafts).find()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Finder, "_chunk", asking)
+        assert Finder(parsed, sections, drafts).find() == found

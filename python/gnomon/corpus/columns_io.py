@@ -256,8 +256,9 @@ def write_ids(file: _core.ContainerWriter, name: str, ids: bytes, width: int) ->
 
 def numbered(strings: Iterable[str]) -> tuple[list[bytes], dict[str, int]]:
     """The distinct strings as sorted bytes, and the number of each."""
-    ordered = sorted((text.encode("utf-8", "surrogatepass"), text) for text in set(strings))
-    return [data for data, _ in ordered], {text: i for i, (_, text) in enumerate(ordered)}
+    ordered = sorted(set(strings))  # the order of code points is that of their UTF-8
+    encoded = [text.encode("utf-8", "surrogatepass") for text in ordered]
+    return encoded, dict(zip(ordered, range(len(ordered)), strict=True))
 
 
 def decoded(data: bytes) -> str:

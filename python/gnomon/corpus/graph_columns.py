@@ -154,14 +154,12 @@ class GraphWriter:
     def _write_edges(
         self, file: _core.ContainerWriter, section_ids: list[str], entities: dict[str, int]
     ) -> None:
-        own = {f"section:{name}": number for number, name in enumerate(section_ids)}
-        rest = [name for name in self._nodes if name not in own and name not in entities]
-        others, other_numbers = numbered(rest)
+        numbers = {f"section:{name}": number for number, name in enumerate(section_ids)}
+        first_entity, base = len(numbers), len(numbers) + len(entities)
+        numbers.update(zip(entities, range(first_entity, base), strict=True))  # in their order
+        others, rest = numbered(self._nodes.keys() - numbers.keys())
         write_packed_strings(file, "other", others)
-        numbers = dict(own)
-        numbers.update((name, len(own) + number) for name, number in entities.items())
-        base = len(own) + len(entities)
-        numbers.update((name, base + number) for name, number in other_numbers.items())
+        numbers.update(zip(rest, range(base, base + len(rest)), strict=True))
         ranks = _table(self._nodes, numbers)
         given, first = self._read("edges", _EDGE, 2)
         types = self._numbers("type")[first[4] + given[0]]
@@ -203,7 +201,7 @@ def _distinct(rows: Int64Array) -> tuple[Int64Array, Int64Array]:
 
 def _table(given: dict[str, int], numbers: dict[str, int]) -> Int64Array:
     """By the number at which a string came, the number that it has now."""
-    return np.array([numbers[name] for name in given], np.int64)
+    return np.fromiter(map(numbers.__getitem__, given), np.int64, len(given))
 
 
 def _order(keys: list[bytes]) -> Array:
