@@ -53,6 +53,7 @@ class Tasks:
         self._walked = walked
         self.rows: dict[str, FileRow] = {}
         self.unchanged = 0
+        self._newest_known = False  # whether the file that the walk looked at last is as it was
 
     def listed(self) -> list[tuple[Task, int]]:
         """Tasks with their bytes; what needs no look is counted as unchanged."""
@@ -89,10 +90,10 @@ class Tasks:
             if not self._first(file.path):
                 self._walked.taken -= 1
                 continue
-            row = self._known.get(file.path)
-            if row is not None and self._same(row, file):
+            if self._newest_known:
                 self.unchanged += 1
                 continue
+            row = self._known.get(file.path)
             may_skip = row is not None and row.settings == self._settings
             mtime = file.mtime_ns if file.mtime_ns < now - _RACY_NS else -1
             revision = row.revision if row is not None and may_skip else ""
@@ -101,20 +102,24 @@ class Tasks:
 
     def _is_known(self, file: FoundFile) -> bool:
         row = self._known.get(file.path)
-        return row is not None and self._same(row, file)
-
-    def _same(self, row: FileRow, file: FoundFile) -> bool:
-        return (row.size, row.mtime_ns, row.settings) == (file.size, file.mtime_ns, self._settings)
+        self._newest_known = (
+            row is not None
+            and row.mtime_ns == file.mtime_ns
+            and row.size == file.size
+            and row.settings == self._settings
+        )
+        return self._newest_known
 
     def _first(self, path: str) -> bool:
         """Whether the document is the first of its path, and may be taken at all."""
         if path in self._seen:
             self._walked.leave_out(path, "excluded", "a document of this path came before")
             return False
-        try:
-            path.encode()
-        except UnicodeEncodeError:
-            self._walked.leave_out(path, "unreadable", "its name is not UTF-8")
-            return False
+        if not path.isascii():
+            try:
+                path.encode()
+            except UnicodeEncodeError:
+                self._walked.leave_out(path, "unreadable", "its name is not UTF-8")
+                return False
         self._seen.add(path)
         return True

@@ -13,6 +13,7 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import NamedTuple
 
 MAX_BYTES = 64 << 20
@@ -101,7 +102,7 @@ def _walk(
                 continue
             visited.add(identity)
             with os.scandir(place) as found_here:
-                entries = sorted(found_here, key=lambda entry: entry.name)
+                entries = sorted(found_here, key=attrgetter("name"))
         except OSError as error:
             coverage.leave_out(path or ".", "unreadable", error.strerror or str(error))
             continue
