@@ -13,6 +13,7 @@ import re
 import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -108,6 +109,13 @@ def _require_json(value: object, where: str) -> None:
         raise TypeError(f"{where} must be plain JSON, got {type(value).__name__}; convert it first")
 
 
+@lru_cache(maxsize=16)  # an update reads the same manifests again and again
+def _is_sealed(data: bytes) -> bool:
+    """Whether these bytes of JSON are those that `_seal` makes of what they say."""
+    raw = json.loads(data)
+    return _seal({key: value for key, value in raw.items() if key != "checksum"}) == data
+
+
 def decode(data: bytes, where: str) -> Manifest:
     """Check the bytes of a manifest; ``CorruptIndex`` starting with `where` says what is wrong."""
 
@@ -131,7 +139,7 @@ def decode(data: bytes, where: str) -> Manifest:
         )
     body = {key: value for key, value in raw.items() if key != "checksum"}
     try:
-        intact = _seal(body) == data
+        intact = _is_sealed(data)
     except (ValueError, RecursionError):  # a number that overflows to infinity
         intact = False
     if not intact:

@@ -164,7 +164,10 @@ class CorpusIndex:
             # Many objects that stay and hardly a cycle: the collector took a twentieth of the time.
             with no_collections():
                 work.ingest(given, jobs, limits, extractor, progress)
-            work.finish(embedder, embedder_name)
+                if embedder is None:
+                    work.finish(None, embedder_name)
+            if embedder is not None:  # a caller's code keeps the collector
+                work.finish(embedder, embedder_name)
         work.report.seconds = time.perf_counter() - began
         return work.report
 
