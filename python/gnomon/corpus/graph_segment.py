@@ -6,6 +6,7 @@ them: who asks passes by what their evidence shows.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -63,6 +64,8 @@ class GraphSegment:
             self.columns[f"{name}_first"] = starts_of(container.array(f"{name}_count"))
         self.relation_types: list[str] = list(meta["relation_types"])
         self._origins: list[str] = list(meta["origins"])
+        #: What a number in `at_role` and `proof_role` stands for: role and origin.
+        self.roles = [(role, origin) for origin in self._origins or ["rule"] for role in ROLES]
         self.n_sections = len(section_ids)
         self.n_entities = len(self.entities)
         self.n_nodes = self.n_sections + self.n_entities + len(self.others)
@@ -175,6 +178,14 @@ class GraphSegment:
         """Rows of the mentions in a chunk."""
         rows = self._rows("at_first", chunk)
         return range(rows.start, rows.stop)
+
+    def named_in(self, chunk: int) -> Iterator[tuple[int, int, int, int]]:
+        """The mentions in a chunk: entity, start in the chunk, length, role."""
+        rows = self._rows("at_first", chunk)
+        columns = (
+            self.columns[f"at_{name}"][rows] for name in ("entity", "start", "length", "role")
+        )
+        return zip(*(column.tolist() for column in columns), strict=True)
 
     def mention_chunks(self, rows: Int64Array) -> Int64Array:
         """The chunk of each mention."""
