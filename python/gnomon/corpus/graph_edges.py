@@ -117,10 +117,17 @@ class Relations:
     # Rows
 
     def _proofs(
-        self, number: int, graph: GraphSegment, rows: Int64Array, wanted: frozenset[str] | None
+        self,
+        number: int,
+        graph: GraphSegment,
+        rows: Int64Array,
+        wanted: frozenset[str] | None = None,
+        source: str | None = None,
     ) -> Iterator[tuple[Triple, Proof]]:
-        """Live proofs of edges, with targets that are paths led to what they name."""
-        c = graph.columns
+        """Live proofs of edges, with targets that are paths led to what they name; only those of
+        documents of `source` where one is given.
+        """
+        c, segment = graph.columns, self._live.segments[number]
         if wanted is not None:
             kinds = [kind in wanted for kind in graph.relation_types]
             rows = rows[np.array(kinds, np.bool_)[c["edge_type"][rows]]]
@@ -131,8 +138,13 @@ class Relations:
         owner = np.repeat(np.arange(len(rows)), widths)
         at = np.arange(len(owner)) + (begin - np.cumsum(widths) + widths)[owner]
         alive = self._live.chunk_masks[number][c["proof_chunk"][at]]
+        if source is not None:
+            of = [name == source for name in segment.sources]
+            docs = segment.chunk_doc[c["proof_chunk"][at]]
+            alive &= np.array(of, np.bool_)[segment.doc_source[docs]]
         if not alive.all():
-            owner, at = owner[alive], at[alive]
+            held, owner = np.unique(owner[alive], return_inverse=True)
+            rows, at = rows[held], at[alive]
         names = graph.relation_types
         kinds_, sources = c["edge_type"][rows].tolist(), c["edge_source"][rows].tolist()
         triples = list(
@@ -145,12 +157,11 @@ class Relations:
         )
         places = (c[f"proof_{name}"][at] for name in ("chunk", "start", "length", "role"))
         found: list[Any] = self.proofs(number, *places)
-        segment = self._live.segments[number]
         for edge, proof in zip(owner.tolist(), found, strict=True):
             triple = triples[edge]
             if triple[2].startswith("path:"):
-                source = segment.sources[int(segment.doc_source[segment.chunk_doc[proof[4]]])]
-                triple = (triple[0], triple[1], self._links.target(triple[2], source))
+                here = segment.sources[int(segment.doc_source[segment.chunk_doc[proof[4]]])]
+                triple = (triple[0], triple[1], self._links.target(triple[2], here))
             yield triple, proof
 
     # Links that name a document by its path
@@ -178,7 +189,12 @@ class Relations:
         return into.get(node, [])
 
     def _links_into(self, spot: Spot) -> dict[str, list[tuple[Triple, Proof]]]:
-        """By the node that they lead to, all links that may have meant a document by its path."""
+        """By the node that they lead to, all links that may have meant a document by its path.
+
+        A path leads to documents of the source that it stands in, never to another's.
+        """
+        home = self._live.segments[spot.segment]
+        source = home.sources[int(home.doc_source[spot.number])]
         names: set[str] = set()
         for path in self._links.paths(spot):
             names.add(path)
@@ -187,7 +203,7 @@ class Relations:
         into: dict[str, list[tuple[Triple, Proof]]] = {}
         for name in sorted(names):
             for number, graph, place in self._places(name):
-                for edge, proof in self._proofs(number, graph, graph.edges_in(place), None):
+                for edge, proof in self._proofs(number, graph, graph.edges_in(place), None, source):
                     into.setdefault(edge[2], []).append((edge, proof))
         return into
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from ..analysis import Span
 from ..bm25_query import (
     All,
     And,
@@ -84,27 +85,23 @@ class Compiler:
 
     def tokens(self, text: str) -> list[str]:
         """The tokens of a word that stand side by side: of an identifier, only the whole."""
-        found, end = [], -1
-        for token, _, stop in self.analyzer.spans(text):
-            if stop > end:
-                found.append(token)
-                end = stop
-        return found
+        return _side_by_side(self.analyzer.spans(text))
 
     def parts_of(self, text: str) -> list[str]:
         """The parts of an identifier; empty for what has none."""
         spans = self.analyzer.spans(text)
-        if not 2 <= len(spans) <= _PARTS_MOST or len(self.tokens(text)) != 1:
+        if not 2 <= len(spans) <= _PARTS_MOST or len(_side_by_side(spans)) != 1:
             return []
         return [token for token, _, _ in spans[1:]]
 
     def _word(self, node: Word) -> Query | None:
         field = _field(node.field)
-        tokens = self.tokens(node.text)
+        spans = self.analyzer.spans(node.text)
+        tokens = _side_by_side(spans)
         if not tokens:
             return None
         if len(tokens) == 1:
-            inside = self._qualified(tokens[0], node.text)
+            inside = self._qualified(tokens[0], node.text) if len(spans) > 1 else []
             if inside:
                 return AnyOf(tokens[0], *inside, field=field, boost=node.boost)
             return Term(tokens[0], field, node.boost)
@@ -274,6 +271,16 @@ class Compiler:
             slots = self.slots.matching(query)
             found[codes[slots[inside[slots]]]] = True
         return found
+
+
+def _side_by_side(spans: Sequence[Span]) -> list[str]:
+    """The tokens that stand side by side: of an identifier the whole, which comes first."""
+    found, end = [], -1
+    for token, _, stop in spans:
+        if stop > end:
+            found.append(token)
+            end = stop
+    return found
 
 
 def _field(name: str) -> Any:

@@ -117,8 +117,9 @@ class Slots:
         return _core.query_count(node, self.state.core, allowed)
 
     def df(self, token: str) -> int:
-        """How many passages hold a token."""
-        return int(self.state.core.df(token))
+        """How many passages hold a token; the scorer keeps it with the token's postings."""
+        found = self.inside.searcher.scorer().term(token)
+        return 0 if found is None else int(found[0])
 
     def tokens_of(self, query: Query) -> list[str]:
         """The tokens that a prefix or a fuzzy term stands for, of other readers' passages too."""

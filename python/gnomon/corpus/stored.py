@@ -24,7 +24,7 @@ from .model import Block, Chunk, Document, ProcessedDocument, Report, Section, S
 
 BLOCK_BYTES = 32 << 10
 _LEVEL = 1  # of zlib: 90 MB/s to a quarter of the size; 6 is half as fast for a tenth less
-_KEPT = 64  # blocks of a store that stay unpacked
+_KEPT = 256  # blocks of a store that stay unpacked: 8 MiB
 encoded = msgspec.msgpack.Encoder().encode
 
 
