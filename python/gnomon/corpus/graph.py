@@ -23,6 +23,7 @@ from .snapshot_model import GraphEdge, Node
 
 Direction = Literal["out", "in", "both"]
 _NODES_MOST = 50_000  # that are kept ready
+_CALLED_MOST = 5_000  # names whose entities are kept ready
 
 
 class Graph:
@@ -38,6 +39,7 @@ class Graph:
         self.links = Links(live)
         self._relations = Relations(live, self.links)
         self._nodes: dict[str, Node | None] = {}
+        self._called: dict[tuple[str, frozenset[str] | None, int], list[Node]] = {}
 
     # Entities
 
@@ -79,7 +81,14 @@ class Graph:
         """Entities called `name`: exact spelling first, then any case, then as the last part of a
         qualified name, then those that begin with it; by number of mentions within each step.
         """
-        return find_names(self, name, types, limit)
+        key = name, None if types is None else frozenset(types), limit
+        known = self._called.get(key)
+        if known is None:
+            known = find_names(self, name, types, limit)
+            if len(self._called) >= _CALLED_MOST:
+                self._called = {}
+            self._called[key] = known
+        return list(known)
 
     def similar(
         self, name: str, *, types: Collection[str] | None = None, limit: int = 5

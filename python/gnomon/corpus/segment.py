@@ -32,6 +32,7 @@ from .stored import (
     section_of,
 )
 
+KEPT_MOST = 4096  # chunks and sections each that a segment keeps decoded
 RENDERED_MOST = 64 << 20  # bytes of rendered text that a segment keeps ready for a search
 _FILES = ["docs", "graph", "raw", "records", "trigrams"]
 
@@ -69,6 +70,8 @@ class Segment:
         self._lock = threading.Lock()
         self._rendered: OrderedDict[int, tuple[bytes, Int64Array]] = OrderedDict()
         self._rendered_bytes = 0
+        self._chunks: dict[int, Chunk] = {}
+        self._kept_sections: dict[int, Section] = {}
         self.acls = [tuple(names) for names in meta["acls"]]
         self.sources: list[str] = list(meta["sources"])
         self._check()
@@ -195,6 +198,15 @@ class Segment:
 
     def section(self, section: int) -> Section:
         """A section."""
+        known = self._kept_sections.get(section)
+        if known is None:
+            known = self._read_section(section)
+            if len(self._kept_sections) >= KEPT_MOST:
+                self._kept_sections = {}
+            self._kept_sections[section] = known
+        return known
+
+    def _read_section(self, section: int) -> Section:
         doc = self.doc_of_section(section)
         first, last = self.section_range(doc)
         ids = self.section_ids.range(first, last)
@@ -203,6 +215,15 @@ class Segment:
 
     def chunk(self, chunk: int) -> Chunk:
         """A chunk."""
+        known = self._chunks.get(chunk)
+        if known is None:
+            known = self._read_chunk(chunk)
+            if len(self._chunks) >= KEPT_MOST:
+                self._chunks = {}
+            self._chunks[chunk] = known
+        return known
+
+    def _read_chunk(self, chunk: int) -> Chunk:
         doc = self.doc_of_chunk(chunk)
         stored: StoredChunk = self._records["chunk"][chunk]
         return chunk_of(
