@@ -217,7 +217,10 @@ class Graph:
     ) -> list[tuple[Triple, Proof]]:
         """The same relations in the same order, each with the first proof only."""
         found = self._ordered(node, relation, direction, types)
-        return [(edge, min(proofs, key=in_order)) for edge, proofs in found[:limit]]
+        return [
+            (edge, proofs[0] if len(proofs) == 1 else min(proofs, key=in_order))
+            for edge, proofs in found[:limit]
+        ]
 
     def _ordered(
         self,

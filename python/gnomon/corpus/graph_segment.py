@@ -35,6 +35,7 @@ _COLUMNS = (
     *("edge_type", "edge_target"),
     *("proof_chunk", "proof_start", "proof_length", "proof_role"),
 )
+_NUMBERS_MOST = 20_000  # entities whose number is kept
 _COUNTED = ("pair", "at", "out", "proof")  # as first rows: "pair_first", ...
 
 
@@ -57,6 +58,7 @@ class GraphSegment:
         self._path = container.path
         self._sections = section_ids
         self.entities = Strings(container, "entity")
+        self._numbers: dict[str, int] = {}
         self.names = Strings(container, "name")
         self.others = strings_of(container, "other")
         self.columns: dict[str, Array] = {name: container.array(name) for name in _COLUMNS}
@@ -145,7 +147,13 @@ class GraphSegment:
 
     def entity(self, key: str) -> int:
         """The number of an entity, or -1."""
-        return self.entities.find(key.encode("utf-8", "surrogatepass"))
+        number = self._numbers.get(key)
+        if number is None:
+            number = self.entities.find(key.encode("utf-8", "surrogatepass"))
+            if len(self._numbers) >= _NUMBERS_MOST:
+                self._numbers = {}
+            self._numbers[key] = number
+        return number
 
     def named(self, word: bytes, by: str, whole: bool) -> list[int]:
         """Entities whose folded name (`by` "fold") or last part ("last") is a word, or, unless
@@ -189,7 +197,9 @@ class GraphSegment:
 
     def mention_chunks(self, rows: Int64Array) -> Int64Array:
         """The chunk of each mention."""
-        return np.searchsorted(self.columns["at_first"], rows, side="right") - 1
+        first = self.columns["at_first"]  # rows take its type, or it would be converted
+        found: Int64Array = first.searchsorted(rows.astype(first.dtype), side="right") - 1
+        return found
 
     def mention(self, row: int) -> tuple[int, Place]:
         """The entity and the place of a mention."""

@@ -24,7 +24,9 @@ NO_TIME = "0000-00-00T00:00:00Z"  # as wide as a time; who has a clock puts it i
 
 @dataclass(frozen=True)
 class Hit:
-    """A passage that is to be shown; `spans` are raw matches that are known already."""
+    """A passage that is to be shown; `spans` are raw matches that are known already, and with
+    `told` the only ones to tell.
+    """
 
     chunk: Chunk
     score: Score | None = None
@@ -33,6 +35,7 @@ class Hit:
     edge: Edge | None = None
     spans: tuple[Span, ...] = ()
     related: tuple[Related, ...] = ()
+    told: bool = False
 
 
 @dataclass
@@ -60,7 +63,7 @@ class Presenter:
             path=document.path,
             span=chunk.span,
             lines=chunk.lines,
-            matches=self._raw(chunk, marks[:_MATCHES]),
+            matches=hit.spans if hit.told else self._raw(chunk, marks[:_MATCHES]),
             excerpt=chunk.text[start:end],
             marks=shown[:_MATCHES],
             cut=start > 0 or end < len(chunk.text),

@@ -96,7 +96,9 @@ def relation_name(name: str) -> str:
 def navigate(engine: Engine, call: Call) -> Answer:
     """One item a step; its `edge` says which, its span and matches where that stands."""
     args = call.args
-    offset = offset_of(args["cursor"], engine.generation, engine.key("navigate", args))
+    offset = 0
+    if args["cursor"]:
+        offset = offset_of(args["cursor"], engine.generation, engine.key("navigate", args))
     target = find(engine, args["entity_or_id"])
     relation = None if args["relation"] is None else relation_name(args["relation"])
     restricted = restriction(engine.slots, args["filters"], None)
@@ -322,10 +324,9 @@ class _Walk:
                 else Confidence(_ROLES.get(evidence.role, 0.6), "edge")
             )
             related = (Related(step.edge.relation, step.other, step.outward),)
-            hit = Hit(chunk, None, confidence, relaxed, step.edge, spans, related)
-            item = presenter.item(hit)
-            item.matches = spans
-            yield item
+            yield presenter.item(
+                Hit(chunk, None, confidence, relaxed, step.edge, spans, related, told=True)
+            )
 
     def counts(self, steps: Sequence[AnyStep], target: Target) -> dict[str, float]:
         """How many steps of each relation there are, and how often an entity is mentioned."""
