@@ -244,7 +244,8 @@ def goal_10(corpus: Corpus, names: list[str]) -> None:
                     marks.append(time.perf_counter())
                     await other.call_tool("bare", {})
                     marks.append(time.perf_counter())
-                    if len(result.structured_content["evidence"]) != len(same["evidence"]):
+                    found = result.structured_content["evidence"]
+                    if not found or [e["id"] for e in found] != [e["id"] for e in same["evidence"]]:
                         raise SystemExit(f"{given}: the client got another answer")
                     for at, name in enumerate(best):
                         took = (marks[at + 1] - marks[at]) * 1000

@@ -24,10 +24,10 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from msgspec.structs import replace
 
 from .answers import Answer
-from .bounds import BYTES_PER_TOKEN
 from .cache import AnswerCache
 from .embedders import require_same
 from .engine import Engine
@@ -262,7 +262,7 @@ class Corpus(Questions[Answer]):
         found = self._shared.cache.get(key)
         if found is None:
             found = engine.answer(call)
-            self._shared.cache.put(key, found, found.report.budget.tokens * BYTES_PER_TOKEN)
+            self._shared.cache.put(key, found, len(msgspec.json.encode(found)))
         return found
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from .answers import Confidence, Edge, Item, Named, Related, Score
 from .model import Chunk, Document, Section, Span
-from .rawmap import locate_many, rendered_at
+from .rawmap import locate_many, rendered_many
 from .slots import Marker
 from .snapshot import Snapshot
 from .words import in_bytes
@@ -201,9 +201,8 @@ def _characters(chunk: Chunk, spans: Sequence[Span]) -> list[Span]:
     for start, end in spans:
         start, end = max(start, first), min(end, last)
         if start < end:
-            a = rendered_at(chunk.raw_map, start - first)
-            b = rendered_at(chunk.raw_map, end - 1 - first) + 1
-            found.append((_length(data[:a]), _length(data[:b])))
+            a, b = rendered_many(chunk.raw_map, (start - first, end - 1 - first))
+            found.append((_length(data[:a]), _length(data[: b + 1])))
     return found
 
 

@@ -234,7 +234,9 @@ class Compiler:
             return None
         codes, n = self.slots.groups(node.kind)
         holds = self.of_groups(node.node, codes, n, self.slots.live)
-        inside = holds[codes] & self.slots.live
+        inside = holds.take(codes)
+        if self.slots.n_live < self.slots.n:
+            inside &= self.slots.live
         positive = [
             each if boost == 1.0 else Or(each, boost=boost)
             for part, boost in shown_parts(node.node)
@@ -269,7 +271,7 @@ class Compiler:
         found = np.zeros(n, dtype=np.bool_)
         if query is not None:
             slots = self.slots.matching(query)
-            found[codes[slots[inside[slots]]]] = True
+            found[codes.take(slots[inside.take(slots)])] = True
         return found
 
 
