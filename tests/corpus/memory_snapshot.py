@@ -375,6 +375,16 @@ class MemoryGraph:
         found = [e for _, e in self.places.get(key, ()) if role is None or e.role == role]
         return sorted(found, key=lambda e: e.role != "defines")[:limit]
 
+    proofs_of = mentions  # evidence is its own proof here
+
+    @staticmethod
+    def evidence(proof: Evidence) -> Evidence:
+        return proof
+
+    def steps(self, *given: Any, **options: Any) -> list[tuple[tuple[str, str, str], Evidence]]:
+        found = self.edges(*given, **options)
+        return [((edge.type, edge.source, edge.target), edge.evidence[0]) for edge in found]
+
     def edges(
         self,
         node: str,

@@ -119,9 +119,11 @@ class Graph:
         self, key: str, *, role: str | None = None, limit: int | None = None
     ) -> list[Evidence]:
         """Where an entity stands: definitions first, then in order of documents and places."""
-        return [self.evidence(proof) for proof in self.places(key, role=role, limit=limit)]
+        return [self.evidence(proof) for proof in self.proofs_of(key, role=role, limit=limit)]
 
-    def places(self, key: str, *, role: str | None = None, limit: int | None = None) -> list[Proof]:
+    def proofs_of(
+        self, key: str, *, role: str | None = None, limit: int | None = None
+    ) -> list[Proof]:
         """The same as proofs, of which `evidence` makes what is shown."""
         found: list[Proof] = []
         for number, graph in self._graphs():

@@ -192,7 +192,7 @@ class _Walk:
     def _places(self, key: str, relation: str | None) -> list[Placed]:
         role = None if relation == "mentions" else "defines"
         name = "mentions" if relation == "mentions" else "defined-in"
-        found = self.graph.places(key, role=role, limit=_STEPS_MOST)
+        found = self.graph.proofs_of(key, role=role, limit=_STEPS_MOST)
         self.bounded |= len(found) >= _STEPS_MOST
         return [Placed(name, key, proof) for proof in found]
 
