@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from .answers import Answer, Confidence, Edge, Item, NoHit, Related, Report
 from .bounds import offset_of
@@ -14,71 +13,17 @@ from .items import Hit
 from .model import Chunk, Evidence, Section, Span
 from .questions import Call
 from .snapshot import Direction
+from .steps import AnyStep, Placed, Step, Walked
 from .targets import Target, find
 
 if TYPE_CHECKING:
     from .engine import Engine
-    from .graph import Graph
 
 STRUCTURE = ("parent", "prev", "next", "children")
 _NAMED_BY = ("defined-in", "mentions")  # of an entity: where it stands
 _LAST = ("co-occurs",)  # the many weak ones, behind the others
 _ROLES = {"defines": 1.0, "example": 0.8}
 _NODES_MOST, _STEPS_MOST = 200, 2000
-
-
-@dataclass(frozen=True)
-class Step:
-    """An edge that was walked, and where the bytes stand that show it."""
-
-    edge: Edge
-    evidence: Evidence
-    other: str
-    outward: bool
-
-    @property
-    def relation(self) -> str:
-        """The relation's name."""
-        return self.edge.relation
-
-    def shown(self, graph: Graph) -> Step:
-        """Itself."""
-        return self
-
-
-class Walked(NamedTuple):
-    """A relation that was walked from `node`, not yet made for showing."""
-
-    relation: str
-    triple: Triple
-    node: str
-    depth: int
-    proof: Proof
-
-    def shown(self, graph: Graph) -> Step:
-        """The step with its evidence."""
-        _, source, target = self.triple
-        outward = source == self.node
-        evidence = graph.evidence(self.proof)
-        edge = Edge(source, self.relation, target, self.depth, evidence.origin)
-        return Step(edge, evidence, target if outward else source, outward)
-
-
-class Placed(NamedTuple):
-    """A place where an entity stands, not yet made for showing."""
-
-    relation: str
-    key: str
-    proof: Proof
-
-    def shown(self, graph: Graph) -> Step:
-        """The step with its evidence."""
-        found = graph.evidence(self.proof)
-        edge = Edge(self.key, self.relation, f"chunk:{found.chunk_id}", 1, found.origin)
-        return Step(edge, found, found.chunk_id, True)
-
-
-AnyStep = Step | Walked | Placed
 
 
 def relation_name(name: str) -> str:
