@@ -23,6 +23,7 @@ from .snapshot_model import GraphEdge, Node
 
 Direction = Literal["out", "in", "both"]
 _NODES_MOST = 50_000  # that are kept ready
+_STEPS_MOST = 100_000  # relations of walked nodes that are kept ready
 _CALLED_MOST = 5_000  # names whose entities are kept ready
 
 
@@ -39,6 +40,8 @@ class Graph:
         self.links = Links(live)
         self._relations = Relations(live, self.links)
         self._nodes: dict[str, Node | None] = {}
+        self._steps: dict[tuple[str, str, frozenset[str] | None], list[tuple[Triple, Proof]]] = {}
+        self._steps_kept = 0  # relations in `_steps`
         self._called: dict[tuple[str, frozenset[str] | None, int], list[Node]] = {}
 
     # Entities
@@ -217,12 +220,24 @@ class Graph:
         types: Collection[str] | None = None,
         limit: int | None = None,
     ) -> list[tuple[Triple, Proof]]:
-        """The same relations in the same order, each with the first proof only."""
-        found = self._ordered(node, relation, direction, types)
-        return [
-            (edge, proofs[0] if len(proofs) == 1 else min(proofs, key=in_order))
-            for edge, proofs in found[:limit]
-        ]
+        """The same relations in the same order, each with the first proof only; kept, because walks
+        from different names come by the same nodes.
+        """
+        wanted = None if relation is None else frozenset(_listed(relation))
+        key = node, direction, wanted
+        known = self._steps.get(key)
+        if known is None:
+            known = [
+                (edge, proofs[0] if len(proofs) == 1 else min(proofs, key=in_order))
+                for edge, proofs in self._ordered(node, wanted, direction, None)
+            ]
+            if self._steps_kept >= _STEPS_MOST:
+                self._steps, self._steps_kept = {}, 0
+            self._steps[key] = known
+            self._steps_kept += 1 + len(known)
+        if types is not None:
+            known = [pair for pair in known if _other(pair[0], node).partition(":")[0] in types]
+        return known[:limit]
 
     def _ordered(
         self,
@@ -233,8 +248,8 @@ class Graph:
     ) -> list[tuple[Triple, list[Proof]]]:
         if direction not in ("out", "in", "both"):
             raise ValueError(f"direction must be 'out', 'in' or 'both', got {direction!r}")
-        wanted = {relation} if isinstance(relation, str) else relation
-        found = self._relations.of(node, direction, None if wanted is None else frozenset(wanted))
+        wanted = None if relation is None else frozenset(_listed(relation))
+        found = self._relations.of(node, direction, wanted)
         if types is not None:
             found = {
                 edge: proofs
@@ -309,6 +324,10 @@ class Graph:
             graph.name(int(c["edge_source"][edge])),
             graph.name(int(c["edge_target"][edge])),
         )
+
+
+def _listed(names: str | Collection[str]) -> Collection[str]:
+    return [names] if isinstance(names, str) else names
 
 
 def _other(edge: Triple, node: str) -> str:

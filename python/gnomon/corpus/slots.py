@@ -65,6 +65,7 @@ class Slots:
         self.n_live = int(self.state.core.n_docs)
         self._kept: dict[tuple[str, str], Mask] = {}
         self._groups: dict[str, tuple[npt.NDArray[np.int32], int]] = {}
+        self._n_groups: dict[str, int] = {}
         self._lock = Lock()
 
     def plan(self, query: Query) -> _core.QueryNode:
@@ -213,6 +214,16 @@ class Slots:
         if known is None:
             known = self._numbered(kind)
             self._groups[kind] = known
+        return known
+
+    def n_groups(self, kind: str) -> int:
+        """How many sections or documents have a passage that exists."""
+        known = self._n_groups.get(kind)
+        if known is None:
+            codes, n = self.groups(kind)
+            present = np.zeros(n, dtype=np.bool_)
+            present[codes[self.live]] = True
+            known = self._n_groups[kind] = int(present.sum())
         return known
 
     def _numbered(self, column: str) -> tuple[npt.NDArray[np.int32], int]:
