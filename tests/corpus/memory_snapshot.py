@@ -369,6 +369,9 @@ class MemoryGraph:
         )
         return [(node, e) for key, e in found if (node := self.entity(key)) is not None]
 
+    def keys_in(self, chunk_id: str) -> list[tuple[str, str]]:
+        return [(node.key, evidence.role) for node, evidence in self.entities_of(chunk_id)]
+
     def mentions(
         self, key: str, *, role: str | None = None, limit: int | None = None
     ) -> list[Evidence]:

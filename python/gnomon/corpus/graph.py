@@ -118,6 +118,17 @@ class Graph:
             found.append((nodes[entity], evidence))
         return found
 
+    def keys_in(self, chunk_id: str) -> list[tuple[str, str]]:
+        """The same as keys and roles only, without a look at other passages."""
+        spot = self._live.chunk(chunk_id)
+        if spot is None:
+            raise KeyError(f"there is no chunk {chunk_id!r}")
+        graph = self._live.segments[spot.segment].graph
+        return [
+            (decoded(graph.entities[entity]), graph.roles[role][0])
+            for entity, _, _, role in graph.named_in(spot.number)
+        ]
+
     def mentions(
         self, key: str, *, role: str | None = None, limit: int | None = None
     ) -> list[Evidence]:

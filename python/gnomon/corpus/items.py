@@ -138,9 +138,9 @@ class Presenter:
     def names(self, chunk_id: str) -> tuple[Named, ...]:
         """What a passage names: definitions first, then as they stand."""
         roles: dict[str, str] = {}
-        for node, evidence in self.snapshot.graph.entities_of(chunk_id):
-            if roles.get(node.key) != "defines":
-                roles[node.key] = evidence.role
+        for key, role in self.snapshot.graph.keys_in(chunk_id):
+            if roles.get(key) != "defines":
+                roles[key] = role
         ranked = sorted(roles, key=lambda key: roles[key] != "defines")
         return tuple(Named(key, roles[key]) for key in ranked[: _NAMES[self.detail]])
 
