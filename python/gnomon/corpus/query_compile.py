@@ -96,7 +96,7 @@ class Compiler:
 
     def _word(self, node: Word) -> Query | None:
         field = _field(node.field)
-        spans = self.analyzer.spans(node.text)
+        spans = self.slots.spans_of(node.text)
         tokens = _side_by_side(spans)
         if not tokens:
             return None

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from .. import _core
 from .. import column_words as words_of
+from ..analysis import Span
 from ..bm25_highlight import character_spans
 from ..bm25_inside import inside, part_name
 from ..bm25_query import Prefix, Query, Term
@@ -32,6 +33,7 @@ Mask = npt.NDArray[np.bool_]
 Words = npt.NDArray[np.uint64]
 
 _KEPT = 256  # sets of metadata kept ready
+_SPANS_MOST, _WORD_MOST = 20_000, 64  # words whose tokens are kept, and characters of one
 
 
 class SlotSet(Filter):
@@ -65,8 +67,22 @@ class Slots:
         self.n_live = int(self.state.core.n_docs)
         self._kept: dict[tuple[str, str], Mask] = {}
         self._groups: dict[str, tuple[npt.NDArray[np.int32], int]] = {}
+        self._spans: dict[str, Sequence[Span]] = {}
         self._n_groups: dict[str, int] = {}
         self._lock = Lock()
+
+    def spans_of(self, word: str) -> Sequence[Span]:
+        """The tokens of a word of a query and where they stand; kept for words of usual length."""
+        known = self._spans.get(word)
+        if known is None:
+            analyzer = self.index.analyzer
+            assert analyzer is not None
+            known = analyzer.spans(word)
+            if len(word) <= _WORD_MOST:
+                if len(self._spans) >= _SPANS_MOST:
+                    self._spans = {}
+                self._spans[word] = known
+        return known
 
     def plan(self, query: Query) -> _core.QueryNode:
         """The core's tree of a query."""
