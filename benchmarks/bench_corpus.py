@@ -76,19 +76,19 @@ def update(index: CorpusIndex, top: Path, path: Path) -> float:
     return time.perf_counter() - began
 
 
-def index_stage() -> list[dict[str, object]]:
-    rounds = []
+def index_stage(rounds: int = ROUNDS) -> list[dict[str, object]]:
+    builds = []
     with tempfile.TemporaryDirectory() as temp:
         top, path = Path(temp) / "text", Path(temp) / "index"
         shutil.copytree(SHARED / "data" / "dbconn", top, copy_function=shutil.copyfile)
         for place in (top, *top.rglob("*")):
             place.chmod(0o755)
-        for _ in range(ROUNDS):
+        for _ in range(rounds):
             shutil.rmtree(path, ignore_errors=True)
             began = time.perf_counter()
             index = CorpusIndex.create(path)
             report = index.update([Folder("dbconn", str(top))])
-            rounds.append(time.perf_counter() - began)
+            builds.append(time.perf_counter() - began)
             index.close()
         with CorpusIndex.open(path) as index:
             if problems := index.verify():
@@ -107,7 +107,7 @@ def index_stage() -> list[dict[str, object]]:
             hundredth = update(index, top, path)
             if index.verify():
                 raise SystemExit("the index is not whole after updates")
-    best, common = min(rounds), {"bytes": size, "files": report.added, "cores": os.cpu_count()}
+    best, common = min(builds), {"bytes": size, "files": report.added, "cores": os.cpu_count()}
     return [
         {"what": "whole index, fsync", "value": size / best / 1e6, "unit": "MB/s", **common},
         {"what": "index without raw text / text", "value": share, "unit": "x", **common},
@@ -124,6 +124,29 @@ def index_stage() -> list[dict[str, object]]:
     ]
 
 
+def staged(texts: list[tuple[bytes, str]], stage: str) -> dict[str, float]:
+    """Seconds of each stage over all texts, the least of the rounds."""
+    stages: dict[str, Callable[[bytes, str], object]] = {
+        "pyromark, events with ranges only": events_alone,
+        "parse, render, chunk": stage_parse,
+    }
+    if stage != "parse":
+        stages["process without names"] = lambda raw, path: process_document(
+            raw, "bench", path=path, facts=False
+        )
+        stages["process with names and relations"] = lambda raw, path: process_document(
+            raw, "bench", path=path
+        )
+    best = dict.fromkeys(stages, float("inf"))
+    for _ in range(ROUNDS):
+        for name, run in stages.items():
+            start = time.process_time()
+            for raw, path in texts:
+                run(raw, path)
+            best[name] = min(best[name], time.process_time() - start)
+    return best
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--stage", choices=["parse", "process", "index", "all"], default="all")
@@ -136,25 +159,8 @@ def main() -> None:
         return
     texts = documents(options.share)
     check(texts)
-    stages: dict[str, Callable[[bytes, str], object]] = {
-        "pyromark, events with ranges only": events_alone,
-        "parse, render, chunk": stage_parse,
-    }
-    if options.stage != "parse":
-        stages["process without names"] = lambda raw, path: process_document(
-            raw, "bench", path=path, facts=False
-        )
-        stages["process with names and relations"] = lambda raw, path: process_document(
-            raw, "bench", path=path
-        )
     size = sum(len(raw) for raw, _ in texts)
-    best = dict.fromkeys(stages, float("inf"))
-    for _ in range(ROUNDS):
-        for name, run in stages.items():
-            start = time.process_time()
-            for raw, path in texts:
-                run(raw, path)
-            best[name] = min(best[name], time.process_time() - start)
+    best = staged(texts, options.stage)
     for name, seconds in best.items():
         row = {"what": name, "value": round(size / seconds / 1e6, 2), "unit": "MB/s"}
         print(json.dumps(row | {"bytes": size, "files": len(texts), "threads": 1}))

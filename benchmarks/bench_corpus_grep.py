@@ -26,6 +26,7 @@ from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from gnomon.corpus import CorpusIndex, Folder, Snapshot
 
@@ -96,7 +97,9 @@ def compared(snapshot: Snapshot, asked: list[Asked], code_index: Path | None) ->
         print(json.dumps(row), flush=True)
 
 
-def measured(kind: str, asked: list[Asked], run: dict[str, Callable[[Asked], object]]) -> None:
+def measured(
+    kind: str, asked: list[Asked], run: dict[str, Callable[[Asked], object]]
+) -> dict[str, dict[Any, float]]:
     best = {name: dict.fromkeys(asked, float("inf")) for name in run}
     for _ in range(ROUNDS):
         for each in asked:
@@ -114,9 +117,11 @@ def measured(kind: str, asked: list[Asked], run: dict[str, Callable[[Asked], obj
         for which, value in (("median", statistics.median(ratios)), ("least", min(ratios))):
             row = {"what": f"{kind}: {name} / gnomon, {which}", "value": round(value, 1)}
             print(json.dumps(row | {"unit": "x"}), flush=True)
+    return best
 
 
-def measure(snapshot: Snapshot, place: Path) -> None:
+def measure(snapshot: Snapshot, place: Path) -> dict[str, dict[str, dict[Any, float]]]:
+    """The milliseconds of each pattern, by kind and program; what csearch's start takes."""
     code_index = None
     if shutil.which("csearch") and shutil.which("cindex"):
         code_index = place / "csearch"
@@ -144,8 +149,23 @@ def measure(snapshot: Snapshot, place: Path) -> None:
     }
     if code_index is not None:
         run["codesearch, lines"] = partial(csearch, index=code_index)
-    for kind, asked in kinds.items():
-        measured(kind, asked, run)
+    found = {kind: measured(kind, asked, run) for kind, asked in kinds.items()}
+    return found | {"codesearch, start": {"start": {"": csearch_start(place)}}}
+
+
+def csearch_start(place: Path) -> float:
+    """Milliseconds of a process that finds nothing: csearch over the index of an empty folder."""
+    if not shutil.which("csearch") or not shutil.which("cindex"):
+        return 0.0
+    code_index = place / "csearch-empty"
+    environment = os.environ | {"CSEARCHINDEX": str(code_index)}
+    command = ["cindex", str(place / "empty")]
+    subprocess.run(command, check=True, capture_output=True, env=environment)
+    began = [time.perf_counter()]
+    for _ in range(20):
+        csearch(("a", True), code_index)
+        began.append(time.perf_counter())
+    return min(b - a for a, b in pairwise(began)) * 1000
 
 
 def main() -> None:

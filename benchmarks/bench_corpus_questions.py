@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from gnomon.corpus import Corpus, CorpusIndex, Coverage, Documents, walk_sources
+from gnomon.corpus.coordinator import Embedder
 from gnomon.corpus.query_compile import Compiler
 from gnomon.corpus.query_parse import parse
 
@@ -185,7 +186,7 @@ def check(corpus: Corpus, words: Words) -> None:
             raise SystemExit(f"{word!r} is in {count} passages, the answer says {total}")
 
 
-def made(place: Path, share: int, chunks: int | None) -> Path:
+def made(place: Path, share: int, chunks: int | None, embedder: Embedder | None = None) -> Path:
     """A corpus of every so many-th file of the shared one, or of so many chunks."""
     top = SHARED / "data" / "dbconn"
     if not top.is_dir():
@@ -193,9 +194,9 @@ def made(place: Path, share: int, chunks: int | None) -> Path:
     files = list(walk_sources(top, Coverage()))[:: share if chunks is None else 1]
     given = [(file.path, Path(file.place).read_bytes()) for file in files]
     with CorpusIndex.create(place / "bench.corpus") as index:
-        index.update([Documents("dbconn", given)])
+        index.update([Documents("dbconn", given)], embedder=embedder)
         if chunks is not None:
-            index.update(copies(index, given, chunks))
+            index.update(copies(index, given, chunks), embedder=embedder)
     return place / "bench.corpus"
 
 

@@ -2,6 +2,7 @@
 
 run.py [NAME ...]   run bench_NAME.py (all when none is named), write results/NAME.json
 run.py NAME -- ...  run it with these options, which are kept as the conditions of its figures
+run.py NAME=FILE -- ...  the same, written to results/FILE.json beside those of NAME
 run.py --table      print the table made from results/*.json
 run.py --write      put that table into README.md, between its two markers
 """
@@ -49,6 +50,7 @@ def machine() -> dict[str, Any]:
 
 def run(name: str, options: list[str]) -> None:
     """Run one benchmark with options of its own and store what it printed."""
+    name, _, file = name.partition("=")
     script = HERE / f"bench_{name}.py"
     if not script.exists():
         known = sorted(path.stem.removeprefix("bench_") for path in HERE.glob("bench_*.py"))
@@ -64,7 +66,9 @@ def run(name: str, options: list[str]) -> None:
     if options:
         where["conditions"] = " ".join(options)
     result = {"benchmark": name, "machine": where, "rows": rows}
-    (RESULTS / f"{name}.json").write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n")
+    (RESULTS / f"{file or name}.json").write_text(
+        json.dumps(result, indent=1, ensure_ascii=False) + "\n"
+    )
     print(done.stdout, end="")
 
 

@@ -224,6 +224,8 @@ def _numbered(values: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[np.int64]]
 
 def _boost(query: Any) -> float:
     boost = query.boost
+    if type(boost) is float and boost == 1.0:
+        return 1.0
     if isinstance(boost, bool) or not isinstance(boost, (int, float, np.integer, np.floating)):
         raise TypeError(f"boost must be a number, got a {type(boost).__name__}")
     if not math.isfinite(boost):

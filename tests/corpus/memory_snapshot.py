@@ -369,11 +369,24 @@ class MemoryGraph:
         )
         return [(node, e) for key, e in found if (node := self.entity(key)) is not None]
 
+    def keys_in(self, chunk_id: str) -> list[tuple[str, str]]:
+        return [(node.key, evidence.role) for node, evidence in self.entities_of(chunk_id)]
+
     def mentions(
         self, key: str, *, role: str | None = None, limit: int | None = None
     ) -> list[Evidence]:
         found = [e for _, e in self.places.get(key, ()) if role is None or e.role == role]
         return sorted(found, key=lambda e: e.role != "defines")[:limit]
+
+    proofs_of = mentions  # evidence is its own proof here
+
+    @staticmethod
+    def evidence(proof: Evidence) -> Evidence:
+        return proof
+
+    def steps(self, *given: Any, **options: Any) -> list[tuple[tuple[str, str, str], Evidence]]:
+        found = self.edges(*given, **options)
+        return [((edge.type, edge.source, edge.target), edge.evidence[0]) for edge in found]
 
     def edges(
         self,

@@ -96,6 +96,43 @@ def test_views_have_their_own_graph(tmp_path):
             check_graph(index.snapshot().permitted(principals))
 
 
+def test_links_of_one_source_lead_into_no_other_that_has_the_same_paths(tmp_path):
+    """In two segments, one of them with documents that were replaced and deleted."""
+    files = [
+        ("a.md", b"# A\n\n[b](b.md) [part](b#part) `max_size`\n"),
+        ("b.md", b"# B\n\n## Part\n\n[a](a.md) `max_size`\n"),
+    ]
+    with CorpusIndex.create(tmp_path / "x") as index:
+        index.update([Documents("one", files)])
+        index.update([Documents("two", files), Documents("three", files[1:])])
+        index.update([Documents("one", [*files[:1], ("b.md", b"# B\n\n## Part\n\nNone.\n")])])
+        snapshot = index.snapshot()
+        check_graph(snapshot)
+        graph = snapshot.graph
+        for document in snapshot.find_document("b.md"):
+            back = graph.edges(f"doc:{document.id}", "links-to", "in")
+            assert len(back) == (document.source != "three")
+            for edge in back:
+                (proof,) = edge.evidence
+                linking = snapshot.document(snapshot.chunk(proof.chunk_id).doc_id)
+                assert (linking.source, linking.path) == (document.source, "a.md")
+        index.delete(source="one")
+        check_graph(index.snapshot())
+
+
+def test_steps_are_the_edges_with_their_first_evidence(tmp_path):
+    with CorpusIndex.create(tmp_path / "x") as index:
+        put(index, pages(11, 12))
+        graph = index.snapshot().graph
+        nodes = {end for _, one, two in said(index.snapshot())[0] for end in (one, two)}
+        for node in sorted(nodes):
+            edges = graph.edges(node)
+            steps = graph.steps(node)
+            assert [edge for edge, _ in steps] == [(e.type, e.source, e.target) for e in edges]
+            assert [graph.evidence(proof) for _, proof in steps] == [e.evidence[0] for e in edges]
+            assert graph.steps(node, limit=2) == steps[:2]
+
+
 def corpus_of(tmp_path, **files: str):
     return built(tmp_path / "x", {f"{name}.md": text.encode() for name, text in files.items()})
 

@@ -75,6 +75,7 @@ class Strings:
     def __init__(self, container: _core.Container, name: str) -> None:
         self._text: memoryview = container.array(f"{name}_text").data
         self.ends = container.array(f"{name}_end")
+        self._stops: memoryview = self.ends.data  # the same; its items are int
         last = int(self.ends[-1]) if len(self.ends) else 0
         if last != len(self._text) or np.any(self.ends[1:] < self.ends[:-1]):
             raise _core.CorruptIndex(f"{container.path}: the {name} strings; index again")
@@ -83,8 +84,8 @@ class Strings:
         return len(self.ends)
 
     def __getitem__(self, number: int) -> bytes:
-        start = int(self.ends[number - 1]) if number else 0
-        return self._text[start : int(self.ends[number])].tobytes()
+        start = self._stops[number - 1] if number else 0
+        return self._text[start : self._stops[number]].tobytes()
 
     def all(self) -> list[bytes]:
         """All strings."""
@@ -201,14 +202,16 @@ class IdColumn:
         if len(data) != width * len(self._order):
             raise _core.CorruptIndex(f"{container.path}: the {name} ids; index again")
         self._rows = data.reshape(-1, width)
+        self._bytes: memoryview = data.data
+        self._places: memoryview = self._order.data  # the order; its items are int
         self._width = width
 
     def __len__(self) -> int:
         return len(self._rows)
 
     def __getitem__(self, number: int) -> str:
-        name: str = self._rows[number].tobytes().hex()
-        return name
+        number = range(len(self._rows))[number]
+        return self._bytes[number * self._width : (number + 1) * self._width].hex()
 
     def range(self, first: int, last: int) -> list[str]:
         """Ids [first, last) in hexadecimal."""
@@ -228,17 +231,21 @@ class IdColumn:
             return []
         if len(key) != self._width or wanted != wanted.lower():
             return []
-        rows, order = self._rows, self._order
-        low, high = 0, len(order)
+        data, places, width = self._bytes, self._places, self._width
+        low, high = 0, len(places)
         while low < high:
             middle = (low + high) // 2
-            if rows[order[middle]].tobytes() < key:
+            at = places[middle] * width
+            if data[at : at + width].tobytes() < key:
                 low = middle + 1
             else:
                 high = middle
         found = []
-        while low < len(order) and rows[order[low]].tobytes() == key:
-            found.append(int(order[low]))
+        while low < len(places):
+            at = places[low] * width
+            if data[at : at + width] != key:
+                break
+            found.append(places[low])
             low += 1
         return found
 

@@ -147,14 +147,13 @@ class Engine:
         """
         used = sorted(set(bases))
         report.confidence = tuple(f"{basis}: {CONFIDENCE[basis]}" for basis in used)
-        key = self.key(tool, args)
         return fitted(
             report,
             items,
             lines,
             n,
             args["max_tokens"],
-            lambda count: cursor_of(self.generation, key, offset + count),
+            lambda count: cursor_of(self.generation, self.key(tool, args), offset + count),
             more,
         )
 

@@ -13,17 +13,18 @@ from typing import Literal
 import numpy as np
 
 from .columns_io import Array, Int64Array, decoded, widths_of
+from .graph_edges import Proof, Relations, Triple, in_order
 from .graph_names import Spelled, find_names, similar_names
-from .graph_segment import GraphSegment, Place
+from .graph_segment import GraphSegment
 from .links import Links
-from .live import Live, Spot
+from .live import Live
 from .model import Evidence
 from .snapshot_model import GraphEdge, Node
 
 Direction = Literal["out", "in", "both"]
 _NODES_MOST = 50_000  # that are kept ready
-_Proof = tuple[int, Place]  # segment, place
-_Edges = dict[tuple[str, str, str], list[_Proof]]
+_STEPS_MOST = 100_000  # relations of walked nodes that are kept ready
+_CALLED_MOST = 5_000  # names whose entities are kept ready
 
 
 class Graph:
@@ -37,7 +38,11 @@ class Graph:
     def __init__(self, live: Live) -> None:
         self._live = live
         self.links = Links(live)
+        self._relations = Relations(live, self.links)
         self._nodes: dict[str, Node | None] = {}
+        self._steps: dict[tuple[str, str, frozenset[str] | None], list[tuple[Triple, Proof]]] = {}
+        self._steps_kept = 0  # relations in `_steps`
+        self._called: dict[tuple[str, frozenset[str] | None, int], list[Node]] = {}
 
     # Entities
 
@@ -79,7 +84,14 @@ class Graph:
         """Entities called `name`: exact spelling first, then any case, then as the last part of a
         qualified name, then those that begin with it; by number of mentions within each step.
         """
-        return find_names(self, name, types, limit)
+        key = name, None if types is None else frozenset(types), limit
+        known = self._called.get(key)
+        if known is None:
+            known = find_names(self, name, types, limit)
+            if len(self._called) >= _CALLED_MOST:
+                self._called = {}
+            self._called[key] = known
+        return list(known)
 
     def similar(
         self, name: str, *, types: Collection[str] | None = None, limit: int = 5
@@ -92,32 +104,59 @@ class Graph:
         spot = self._live.chunk(chunk_id)
         if spot is None:
             raise KeyError(f"there is no chunk {chunk_id!r}")
-        graph = self._live.segments[spot.segment].graph
+        segment = self._live.segments[spot.segment]
         nodes: dict[int, Node] = {}
         found = []
-        for row in graph.mentions_in(spot.number):
-            entity, place = graph.mention(row)
+        begin = int(segment.chunk_start[spot.number])
+        for entity, start, length, role in segment.graph.named_in(spot.number):
             if entity not in nodes:
-                node = self.entity(decoded(graph.entities[entity]))
+                node = self.entity(decoded(segment.graph.entities[entity]))
                 assert node is not None  # this chunk names it
                 nodes[entity] = node
-            found.append((nodes[entity], self._evidence((spot.segment, place))))
+            first = begin + start
+            evidence = Evidence(chunk_id, first, first + length, *segment.graph.roles[role])
+            found.append((nodes[entity], evidence))
         return found
+
+    def keys_in(self, chunk_id: str) -> list[tuple[str, str]]:
+        """The same as keys and roles only, without a look at other passages."""
+        spot = self._live.chunk(chunk_id)
+        if spot is None:
+            raise KeyError(f"there is no chunk {chunk_id!r}")
+        graph = self._live.segments[spot.segment].graph
+        return [
+            (decoded(graph.entities[entity]), graph.roles[role][0])
+            for entity, _, _, role in graph.named_in(spot.number)
+        ]
 
     def mentions(
         self, key: str, *, role: str | None = None, limit: int | None = None
     ) -> list[Evidence]:
         """Where an entity stands: definitions first, then in order of documents and places."""
-        found: list[_Proof] = []
+        return [self.evidence(proof) for proof in self.proofs_of(key, role=role, limit=limit)]
+
+    def proofs_of(
+        self, key: str, *, role: str | None = None, limit: int | None = None
+    ) -> list[Proof]:
+        """The same as proofs, of which `evidence` makes what is shown."""
+        found: list[Proof] = []
         for number, graph in self._graphs():
             entity = graph.entity(key)
-            if entity >= 0:
-                for row in self._alive_rows(number, graph, entity).tolist():
-                    place = graph.mention(row)[1]
-                    if role is None or place.role == role:
-                        found.append((number, place))
-        found.sort(key=lambda proof: (proof[1].role != "defines", self._order(proof)))
-        return [self._evidence(proof) for proof in found[:limit]]
+            if entity < 0:
+                continue
+            rows = self._alive_rows(number, graph, entity)
+            if role is not None:
+                kinds = np.array([name == role for name, _ in graph.roles], np.bool_)
+                rows = rows[kinds[graph.columns["at_role"][rows]]]
+            chunks = graph.mention_chunks(rows)
+            places = (graph.columns[f"at_{name}"][rows] for name in ("start", "length", "role"))
+            found += self._relations.proofs(number, chunks, *places)
+        found.sort(key=lambda proof: (proof[5][0] != "defines", proof[:3]))
+        return found[:limit]
+
+    def evidence(self, proof: Proof) -> Evidence:
+        """Where a proof stands."""
+        return self._relations.evidence(proof)
 
     @cached_property
     def counts(self) -> list[Int64Array]:
@@ -176,28 +215,67 @@ class Graph:
         `relation` is a type of relation or several; `types` keeps edges whose other end is of one
         of these types (an entity type, "section", "doc", "url", "path").
         """
+        found = self._ordered(node, relation, direction, types)
+        stop = None if limit is None else skip + limit
+        return [
+            GraphEdge(*edge, tuple(self.evidence(p) for p in sorted(proofs, key=in_order)))
+            for edge, proofs in found[skip:stop]
+        ]
+
+    def steps(
+        self,
+        node: str,
+        relation: str | Collection[str] | None = None,
+        direction: Direction = "both",
+        *,
+        types: Collection[str] | None = None,
+        limit: int | None = None,
+    ) -> list[tuple[Triple, Proof]]:
+        """The same relations in the same order, each with the first proof only; kept, because walks
+        from different names come by the same nodes.
+        """
+        wanted = None if relation is None else frozenset(_listed(relation))
+        key = node, direction, wanted
+        known = self._steps.get(key)
+        if known is None:
+            known = [
+                (edge, proofs[0] if len(proofs) == 1 else min(proofs, key=in_order))
+                for edge, proofs in self._ordered(node, wanted, direction, None)
+            ]
+            if self._steps_kept >= _STEPS_MOST:
+                self._steps, self._steps_kept = {}, 0
+            self._steps[key] = known
+            self._steps_kept += 1 + len(known)
+        if types is not None:
+            known = [pair for pair in known if _other(pair[0], node).partition(":")[0] in types]
+        return known[:limit]
+
+    def _ordered(
+        self,
+        node: str,
+        relation: str | Collection[str] | None,
+        direction: Direction,
+        types: Collection[str] | None,
+    ) -> list[tuple[Triple, list[Proof]]]:
         if direction not in ("out", "in", "both"):
             raise ValueError(f"direction must be 'out', 'in' or 'both', got {direction!r}")
-        wanted = {relation} if isinstance(relation, str) else relation
-        found = self._found(node, direction, None if wanted is None else frozenset(wanted))
+        wanted = None if relation is None else frozenset(_listed(relation))
+        found = self._relations.of(node, direction, wanted)
         if types is not None:
             found = {
                 edge: proofs
                 for edge, proofs in found.items()
                 if _other(edge, node).partition(":")[0] in types
             }
-        order = sorted(found, key=lambda edge: (-len(found[edge]), edge[0], _other(edge, node)))
-        stop = None if limit is None else skip + limit
-        return [
-            GraphEdge(*edge, tuple(self._evidence(p) for p in sorted(found[edge], key=self._order)))
-            for edge in order[skip:stop]
-        ]
+        return sorted(
+            found.items(), key=lambda pair: (-len(pair[1]), pair[0][0], _other(pair[0], node))
+        )
 
     def degree(self, node: str) -> dict[str, tuple[int, int]]:
         """For each type of relation how many edges go out of the node and come in."""
         found: dict[str, tuple[int, int]] = {}
         for side, direction in enumerate(("out", "in")):
-            for kind, _, _ in self._found(node, direction, None):
+            for kind, _, _ in self._relations.of(node, direction, None):
                 counts = list(found.get(kind, (0, 0)))
                 counts[side] += 1
                 found[kind] = counts[0], counts[1]
@@ -230,112 +308,6 @@ class Graph:
                     found[kind] = found.get(kind, 0) + count
         return dict(sorted(found.items()))
 
-    # How edges are found
-
-    def _found(self, node: str, direction: str, wanted: frozenset[str] | None) -> _Edges:
-        found: _Edges = {}
-        if direction in ("out", "both"):
-            for number, graph in self._graphs():
-                place = graph.node(node)
-                if place >= 0:
-                    self._collect(found, number, graph, graph.edges_out(place), wanted)
-        if direction in ("in", "both"):
-            for name in self._leading_to(node):
-                for number, graph in self._graphs():
-                    place = graph.node(name)
-                    if place >= 0:
-                        rows = graph.edges_in(place)
-                        self._collect(found, number, graph, rows, wanted, node)
-        if node.startswith("section:"):
-            self._add_tree(found, node[8:], direction, wanted)
-        return found
-
-    def _collect(
-        self,
-        found: _Edges,
-        number: int,
-        graph: GraphSegment,
-        rows: Int64Array,
-        wanted: frozenset[str] | None,
-        only: str | None = None,
-    ) -> None:
-        """Adds live edges, with targets that are paths led to what they name; `only` that."""
-        if wanted is not None:
-            kinds = [kind in wanted for kind in graph.relation_types]
-            rows = rows[np.array(kinds, np.bool_)[graph.columns["edge_type"][rows]]]
-        segment, mask = self._live.segments[number], self._live.masks[number]
-        for edge in rows.tolist():
-            kind, source, target = self._named(graph, edge)
-            for place in graph.proofs(edge):
-                doc = segment.doc_of_chunk(place.chunk)
-                if not mask[doc]:
-                    continue
-                end = target
-                if target.startswith("path:"):
-                    end = self.links.target(target, segment.sources[int(segment.doc_source[doc])])
-                if only is None or end == only:
-                    found.setdefault((kind, source, end), []).append((number, place))
-
-    def _leading_to(self, node: str) -> Iterator[str]:
-        """The node, and the paths that links to it may have written."""
-        yield node
-        kind, _, wanted = node.partition(":")
-        spot: Spot | None = None
-        if kind == "doc":
-            spot = self._live.document(wanted)
-        elif kind == "section":
-            section = self._live.section(wanted)
-            if section is not None:
-                segment = self._live.segments[section.segment]
-                spot = Spot(section.segment, segment.doc_of_section(section.number))
-        if spot is None:
-            return
-        names: set[str] = set()
-        for path in self.links.paths(spot):
-            names.add(path)
-            for _, graph in self._graphs():
-                names.update(name for _, name in graph.others_from(f"{path}#"))
-        yield from sorted(names)
-
-    def _add_tree(
-        self, found: _Edges, section_id: str, direction: str, wanted: frozenset[str] | None
-    ) -> None:
-        spot = self._live.section(section_id)
-        if spot is None:
-            return
-        segment = self._live.segments[spot.segment]
-        first, last = segment.section_range(segment.doc_of_section(spot.number))
-        own = spot.number
-        above = segment.parent_of_section(own)
-        links: list[tuple[str, int, int]] = []
-        if direction in ("out", "both"):
-            links += [("parent", own, above)] if above >= 0 else []
-            links += [("next", own, own + 1)] if own + 1 < last else []
-        if direction in ("in", "both"):
-            parents = segment.section_parent[first:last]
-            links += [("parent", first + i, own) for i in _places(parents, own - first + 1)]
-            links += [("next", own - 1, own)] if own > first else []
-        for kind, source, target in links:
-            if wanted is None or kind in wanted:
-                names = segment.section_ids[source], segment.section_ids[target]
-                later = source if kind == "parent" else target
-                proof = self._heading(spot.segment, later)
-                edge = kind, f"section:{names[0]}", f"section:{names[1]}"
-                found.setdefault(edge, []).extend(proof)
-
-    def _heading(self, number: int, section: int) -> list[_Proof]:
-        """The heading of a section as the evidence of where it stands in the tree."""
-        segment = self._live.segments[number]
-        given = segment.section(section)
-        start, end = given.heading or (given.span[0], given.span[0])
-        first, last = segment.chunk_range(segment.doc_of_section(section))
-        starts = segment.chunk_start[first:last]
-        chunk = first + max(int(np.searchsorted(starts, start, side="right")) - 1, 0)
-        if first == last:
-            return []
-        begin = int(segment.chunk_start[chunk])
-        return [(number, Place(chunk, start - begin, end - start, "mentions", "rule"))]
-
     # Rows and evidence
 
     def _graphs(self) -> Iterator[tuple[int, GraphSegment]]:
@@ -364,26 +336,10 @@ class Graph:
             graph.name(int(c["edge_target"][edge])),
         )
 
-    def _order(self, proof: _Proof) -> tuple[int, int, int]:
-        number, place = proof
-        segment = self._live.segments[number]
-        rank = int(self._live.ranks[number][segment.doc_of_chunk(place.chunk)])
-        start = int(segment.chunk_start[place.chunk]) + place.start
-        return rank, start, start + place.length
 
-    def _evidence(self, proof: _Proof) -> Evidence:
-        number, place = proof
-        segment = self._live.segments[number]
-        start = int(segment.chunk_start[place.chunk]) + place.start
-        return Evidence(
-            segment.chunk_ids[place.chunk], start, start + place.length, place.role, place.origin
-        )
+def _listed(names: str | Collection[str]) -> Collection[str]:
+    return [names] if isinstance(names, str) else names
 
 
-def _other(edge: tuple[str, str, str], node: str) -> str:
+def _other(edge: Triple, node: str) -> str:
     return edge[2] if edge[1] == node else edge[1]
-
-
-def _places(values: Array, wanted: int) -> list[int]:
-    found: list[int] = np.flatnonzero(values == wanted).tolist()
-    return found

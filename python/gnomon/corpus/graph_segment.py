@@ -6,6 +6,7 @@ them: who asks passes by what their evidence shows.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -34,6 +35,7 @@ _COLUMNS = (
     *("edge_type", "edge_target"),
     *("proof_chunk", "proof_start", "proof_length", "proof_role"),
 )
+_NUMBERS_MOST = 20_000  # entities whose number is kept
 _COUNTED = ("pair", "at", "out", "proof")  # as first rows: "pair_first", ...
 
 
@@ -56,6 +58,7 @@ class GraphSegment:
         self._path = container.path
         self._sections = section_ids
         self.entities = Strings(container, "entity")
+        self._numbers: dict[str, int] = {}
         self.names = Strings(container, "name")
         self.others = strings_of(container, "other")
         self.columns: dict[str, Array] = {name: container.array(name) for name in _COLUMNS}
@@ -63,6 +66,8 @@ class GraphSegment:
             self.columns[f"{name}_first"] = starts_of(container.array(f"{name}_count"))
         self.relation_types: list[str] = list(meta["relation_types"])
         self._origins: list[str] = list(meta["origins"])
+        #: What a number in `at_role` and `proof_role` stands for: role and origin.
+        self.roles = [(role, origin) for origin in self._origins or ["rule"] for role in ROLES]
         self.n_sections = len(section_ids)
         self.n_entities = len(self.entities)
         self.n_nodes = self.n_sections + self.n_entities + len(self.others)
@@ -142,7 +147,13 @@ class GraphSegment:
 
     def entity(self, key: str) -> int:
         """The number of an entity, or -1."""
-        return self.entities.find(key.encode("utf-8", "surrogatepass"))
+        number = self._numbers.get(key)
+        if number is None:
+            number = self.entities.find(key.encode("utf-8", "surrogatepass"))
+            if len(self._numbers) >= _NUMBERS_MOST:
+                self._numbers = {}
+            self._numbers[key] = number
+        return number
 
     def named(self, word: bytes, by: str, whole: bool) -> list[int]:
         """Entities whose folded name (`by` "fold") or last part ("last") is a word, or, unless
@@ -176,9 +187,19 @@ class GraphSegment:
         rows = self._rows("at_first", chunk)
         return range(rows.start, rows.stop)
 
+    def named_in(self, chunk: int) -> Iterator[tuple[int, int, int, int]]:
+        """The mentions in a chunk: entity, start in the chunk, length, role."""
+        rows = self._rows("at_first", chunk)
+        columns = (
+            self.columns[f"at_{name}"][rows] for name in ("entity", "start", "length", "role")
+        )
+        return zip(*(column.tolist() for column in columns), strict=True)
+
     def mention_chunks(self, rows: Int64Array) -> Int64Array:
         """The chunk of each mention."""
-        return np.searchsorted(self.columns["at_first"], rows, side="right") - 1
+        first = self.columns["at_first"]  # rows take its type, or it would be converted
+        found: Int64Array = first.searchsorted(rows.astype(first.dtype), side="right") - 1
+        return found
 
     def mention(self, row: int) -> tuple[int, Place]:
         """The entity and the place of a mention."""

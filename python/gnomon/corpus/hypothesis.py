@@ -100,6 +100,7 @@ class _Check:
         self.engine = engine
         self.slots = engine.slots
         self.compiler = Compiler(engine.slots)
+        self.restricted = mask is not None
         self.mask = engine.slots.live if mask is None else mask & engine.slots.live
         self.notes: list[str] = []
         self.a = self._claim(args["a"], "a")
@@ -125,20 +126,28 @@ class _Check:
         holds_a = self._holding(self.a, kind, codes, n)
         holds_b = self._holding(self.b, kind, codes, n)
         both = holds_a & holds_b
-        present = np.zeros(n, dtype=np.bool_)
-        present[codes[self.mask]] = True
-        inside = both[codes] & self.mask
+        inside = both.take(codes)
+        if self.restricted or self.slots.n_live < self.slots.n:
+            inside &= self.mask
         passages, scores, marker = self._passages(inside, codes)
         return _Together(
             scope,
             int(holds_a.sum()),
             int(holds_b.sum()),
             int(both.sum()),
-            int(present.sum()),
+            self._present(kind, codes, n),
             passages,
             scores,
             marker,
         )
+
+    def _present(self, kind: str, codes: Any, n: int) -> int:
+        """How many groups have a passage that is looked at."""
+        if kind != "chunk" and not self.restricted:
+            return self.slots.n_groups(kind)
+        present = np.zeros(n, dtype=np.bool_)
+        present[codes[self.mask]] = True
+        return int(present.sum())
 
     def _groups(self, kind: str) -> tuple[Any, int]:
         if kind == "chunk":

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from .answers import Confidence, Edge, Item, Named, Related, Score
 from .model import Chunk, Document, Section, Span
-from .rawmap import locate_many, rendered_at
+from .rawmap import locate_many, rendered_many
 from .slots import Marker
 from .snapshot import Snapshot
 from .words import in_bytes
@@ -24,7 +24,9 @@ NO_TIME = "0000-00-00T00:00:00Z"  # as wide as a time; who has a clock puts it i
 
 @dataclass(frozen=True)
 class Hit:
-    """A passage that is to be shown; `spans` are raw matches that are known already."""
+    """A passage that is to be shown; `spans` are raw matches that are known already, and with
+    `told` the only ones to tell.
+    """
 
     chunk: Chunk
     score: Score | None = None
@@ -33,6 +35,7 @@ class Hit:
     edge: Edge | None = None
     spans: tuple[Span, ...] = ()
     related: tuple[Related, ...] = ()
+    told: bool = False
 
 
 @dataclass
@@ -60,7 +63,7 @@ class Presenter:
             path=document.path,
             span=chunk.span,
             lines=chunk.lines,
-            matches=self._raw(chunk, marks[:_MATCHES]),
+            matches=hit.spans if hit.told else self._raw(chunk, marks[:_MATCHES]),
             excerpt=chunk.text[start:end],
             marks=shown[:_MATCHES],
             cut=start > 0 or end < len(chunk.text),
@@ -135,9 +138,9 @@ class Presenter:
     def names(self, chunk_id: str) -> tuple[Named, ...]:
         """What a passage names: definitions first, then as they stand."""
         roles: dict[str, str] = {}
-        for node, evidence in self.snapshot.graph.entities_of(chunk_id):
-            if roles.get(node.key) != "defines":
-                roles[node.key] = evidence.role
+        for key, role in self.snapshot.graph.keys_in(chunk_id):
+            if roles.get(key) != "defines":
+                roles[key] = role
         ranked = sorted(roles, key=lambda key: roles[key] != "defines")
         return tuple(Named(key, roles[key]) for key in ranked[: _NAMES[self.detail]])
 
@@ -198,9 +201,8 @@ def _characters(chunk: Chunk, spans: Sequence[Span]) -> list[Span]:
     for start, end in spans:
         start, end = max(start, first), min(end, last)
         if start < end:
-            a = rendered_at(chunk.raw_map, start - first)
-            b = rendered_at(chunk.raw_map, end - 1 - first) + 1
-            found.append((_length(data[:a]), _length(data[:b])))
+            a, b = rendered_many(chunk.raw_map, (start - first, end - 1 - first))
+            found.append((_length(data[:a]), _length(data[: b + 1])))
     return found
 
 

@@ -19,6 +19,7 @@ _ENDINGS = (
 )
 
 
+_ANCHORED_MOST = 1000  # documents whose anchors are kept
 _NOT_IN_SLUG = re.compile(r"[^\w\- ]")
 
 
@@ -37,6 +38,7 @@ class Links:
     def __init__(self, live: Live) -> None:
         self._live = live
         self._known: dict[tuple[str, str], str] = {}  # each link leads where it did before
+        self._anchors: dict[Spot, tuple[dict[str, str], dict[str, str]]] = {}
         self._sources = sorted({name for segment in live.segments for name in segment.sources})
 
     def documents(self, path: str, source: str | None = None) -> Iterator[Document]:
@@ -67,15 +69,25 @@ class Links:
     def _section(self, spot: Spot, anchor: str) -> str:
         if not anchor:
             return ""
-        sections = self._live.segments[spot.segment].sections(spot.number)
-        for section in sections:
-            if section.anchor == anchor:
-                return f"section:{section.id}"
-        folded = anchor.casefold()
-        for section in sections:
-            if folded in (section.anchor.casefold(), slug(section.title)):
-                return f"section:{section.id}"
-        return ""
+        known = self._anchors.get(spot)
+        if known is None:
+            known = self._anchors_of(spot)
+            if len(self._anchors) >= _ANCHORED_MOST:
+                self._anchors = {}
+            self._anchors[spot] = known
+        exact, folded = known
+        section = exact.get(anchor) or folded.get(anchor.casefold())
+        return f"section:{section}" if section else ""
+
+    def _anchors_of(self, spot: Spot) -> tuple[dict[str, str], dict[str, str]]:
+        """The first section of each anchor, and of each without regard to case or by its title."""
+        exact: dict[str, str] = {}
+        folded: dict[str, str] = {}
+        for section in self._live.segments[spot.segment].sections(spot.number):
+            exact.setdefault(section.anchor, section.id)
+            for name in (section.anchor.casefold(), slug(section.title)):
+                folded.setdefault(name, section.id)
+        return exact, folded
 
     def paths(self, spot: Spot) -> list[str]:
         """Every ``path:PATH`` that can lead to a document, without an anchor."""

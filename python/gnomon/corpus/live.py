@@ -14,6 +14,7 @@ from .model import Document
 from .segment import Segment
 
 Mask = npt.NDArray[np.bool_]
+_SPOTS_MOST = 20_000  # ids of sections and chunks whose place is kept
 
 
 class Spot(NamedTuple):
@@ -39,6 +40,7 @@ class Live:
         self.segments = tuple(segments)
         self.masks = tuple(masks)
         self.n_documents = sum(int(mask.sum()) for mask in self.masks)
+        self._spots: dict[tuple[str, str], Spot] = {}
 
     def narrowed(self, masks: Sequence[Mask]) -> Live:
         """The documents that `masks` hold as well."""
@@ -72,12 +74,17 @@ class Live:
         return self._find([segment.chunk_ids for segment in self.segments], chunk_id, "chunk")
 
     def _find(self, columns: Sequence[IdColumn], wanted: str, kind: str) -> Spot | None:
+        known = self._spots.get((kind, wanted))
+        if known is not None:
+            return known
         for number, column in enumerate(columns):
             segment = self.segments[number]
             of = segment.doc_of_section if kind == "section" else segment.doc_of_chunk
             for row in column.find(wanted):
                 if self.masks[number][of(row)]:
-                    return Spot(number, row)
+                    if len(self._spots) >= _SPOTS_MOST:
+                        self._spots = {}
+                    return self._spots.setdefault((kind, wanted), Spot(number, row))
         return None
 
     # Chunks by cid

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from .answers import Answer, Confidence, Edge, Item, NoHit, Related, Report
 from .bounds import offset_of
 from .filtering import restriction
+from .graph_edges import Proof, Triple
 from .items import Hit
 from .model import Chunk, Evidence, Section, Span
 from .questions import Call
-from .snapshot import Direction, GraphEdge
+from .snapshot import Direction
+from .steps import AnyStep, Placed, Step, Walked
 from .targets import Target, find
 
 if TYPE_CHECKING:
@@ -23,16 +24,6 @@ _NAMED_BY = ("defined-in", "mentions")  # of an entity: where it stands
 _LAST = ("co-occurs",)  # the many weak ones, behind the others
 _ROLES = {"defines": 1.0, "example": 0.8}
 _NODES_MOST, _STEPS_MOST = 200, 2000
-
-
-@dataclass(frozen=True)
-class Step:
-    """An edge that was walked, and where the bytes stand that show it."""
-
-    edge: Edge
-    evidence: Evidence
-    other: str
-    outward: bool
 
 
 def relation_name(name: str) -> str:
@@ -50,7 +41,9 @@ def relation_name(name: str) -> str:
 def navigate(engine: Engine, call: Call) -> Answer:
     """One item a step; its `edge` says which, its span and matches where that stands."""
     args = call.args
-    offset = offset_of(args["cursor"], engine.generation, engine.key("navigate", args))
+    offset = 0
+    if args["cursor"]:
+        offset = offset_of(args["cursor"], engine.generation, engine.key("navigate", args))
     target = find(engine, args["entity_or_id"])
     relation = None if args["relation"] is None else relation_name(args["relation"])
     restricted = restriction(engine.slots, args["filters"], None)
@@ -61,7 +54,7 @@ def navigate(engine: Engine, call: Call) -> Answer:
         steps = walk.from_place(target)
     if restricted.mask is not None:
         steps = walk.inside(steps, restricted.mask)
-    shown = steps[offset : offset + args["k"]]
+    shown = [step.shown(walk.graph) for step in steps[offset : offset + args["k"]]]
     if not steps:
         no_hit = walk.nothing(target, relation)
     elif not shown:
@@ -103,8 +96,8 @@ class _Walk:
 
     # From entities
 
-    def from_entities(self, keys: Sequence[str]) -> list[Step]:
-        steps: list[Step] = []
+    def from_entities(self, keys: Sequence[str]) -> list[AnyStep]:
+        steps: list[AnyStep] = []
         relation = self.relation
         if relation in (None, *_NAMED_BY):
             for key in keys:
@@ -115,47 +108,42 @@ class _Walk:
         if relation is None and not steps:  # defined nowhere: where it is mentioned
             for key in keys:
                 steps += self._places(key, "mentions")
-        steps += [step for step in edges if step.edge.relation not in _LAST]
-        return steps + [step for step in edges if step.edge.relation in _LAST]
+        steps += [step for step in edges if step.relation not in _LAST]
+        return steps + [step for step in edges if step.relation in _LAST]
 
-    def _walked(self, keys: Sequence[str]) -> list[Step]:
+    def _walked(self, keys: Sequence[str]) -> list[Walked]:
         """Breadth first, each edge once."""
-        steps: list[Step] = []
+        steps: list[Walked] = []
         frontier, seen = list(keys), set(keys)
-        walked: set[tuple[str, str, str]] = set()
+        walked: set[Triple] = set()
         for depth in range(1, self.args["depth"] + 1):
             behind: list[str] = []
             for node in frontier:
-                for edge in self._edges(node):
-                    name = (edge.source, edge.type, edge.target)
-                    if name in walked:
+                for edge, proof in self._edges(node):
+                    if edge in walked:
                         continue
-                    walked.add(name)
-                    step = _step(edge, node, depth)
-                    steps.append(step)
-                    if step.other not in seen and len(seen) < _NODES_MOST:
-                        seen.add(step.other)
-                        behind.append(step.other)
-                    elif step.other not in seen:
-                        self.bounded = True
+                    walked.add(edge)
+                    steps.append(Walked(edge[0], edge, node, depth, proof))
+                    other = edge[2] if edge[1] == node else edge[1]
+                    if other not in seen:
+                        if len(seen) < _NODES_MOST:
+                            seen.add(other)
+                            behind.append(other)
+                        else:
+                            self.bounded = True
             frontier = behind
         return steps
 
-    def _places(self, key: str, relation: str | None) -> list[Step]:
+    def _places(self, key: str, relation: str | None) -> list[Placed]:
         role = None if relation == "mentions" else "defines"
         name = "mentions" if relation == "mentions" else "defined-in"
-        found = self.graph.mentions(key, role=role, limit=_STEPS_MOST)
+        found = self.graph.proofs_of(key, role=role, limit=_STEPS_MOST)
         self.bounded |= len(found) >= _STEPS_MOST
-        return [
-            Step(
-                Edge(key, name, f"chunk:{each.chunk_id}", 1, each.origin), each, each.chunk_id, True
-            )
-            for each in found
-        ]
+        return [Placed(name, key, proof) for proof in found]
 
-    def _edges(self, node: str) -> list[GraphEdge]:
+    def _edges(self, node: str) -> list[tuple[Triple, Proof]]:
         types = self.args["types"] or None
-        found = self.graph.edges(
+        found = self.graph.steps(
             node, self.relation, self.direction, types=types, limit=_STEPS_MOST
         )
         self.bounded |= len(found) >= _STEPS_MOST
@@ -163,8 +151,9 @@ class _Walk:
 
     # From a passage, section or document
 
-    def from_place(self, target: Target) -> list[Step]:
-        relation, steps = self.relation, []
+    def from_place(self, target: Target) -> list[AnyStep]:
+        relation = self.relation
+        steps: list[AnyStep] = []
         node, section = self._node(target), self._section(target)
         if relation in (None, "parent"):
             steps += self._parents(target, node)
@@ -176,8 +165,11 @@ class _Walk:
             steps += self._named(target.chunk)
         if relation not in (*STRUCTURE, "mentions"):
             place = f"section:{section.id}" if section is not None else node
-            kept = [edge for edge in self._edges(place) if edge.type not in STRUCTURE]
-            steps += [_step(edge, place, 1) for edge in kept]
+            steps += [
+                Walked(edge[0], edge, place, 1, proof)
+                for edge, proof in self._edges(place)
+                if edge[0] not in STRUCTURE
+            ]
         return steps
 
     def _node(self, target: Target) -> str:
@@ -254,8 +246,9 @@ class _Walk:
 
     # What is shown
 
-    def inside(self, steps: Sequence[Step], mask: Any) -> list[Step]:
+    def inside(self, given: Sequence[AnyStep], mask: Any) -> list[AnyStep]:
         """The steps whose evidence stands in permitted passages."""
+        steps = [step.shown(self.graph) for step in given]
         ids = list(dict.fromkeys(step.evidence.chunk_id for step in steps))
         slots = self.engine.slots.of_chunks(ids)
         kept = dict(zip(ids, mask[slots].tolist(), strict=True))
@@ -276,16 +269,15 @@ class _Walk:
                 else Confidence(_ROLES.get(evidence.role, 0.6), "edge")
             )
             related = (Related(step.edge.relation, step.other, step.outward),)
-            hit = Hit(chunk, None, confidence, relaxed, step.edge, spans, related)
-            item = presenter.item(hit)
-            item.matches = spans
-            yield item
+            yield presenter.item(
+                Hit(chunk, None, confidence, relaxed, step.edge, spans, related, told=True)
+            )
 
-    def counts(self, steps: Sequence[Step], target: Target) -> dict[str, float]:
+    def counts(self, steps: Sequence[AnyStep], target: Target) -> dict[str, float]:
         """How many steps of each relation there are, and how often an entity is mentioned."""
         found: dict[str, float] = {}
         for step in steps:
-            found[step.edge.relation] = found.get(step.edge.relation, 0) + 1
+            found[step.relation] = found.get(step.relation, 0) + 1
         if target.entities:
             found["mentions"] = sum(node.mentions for node in target.entities)
             found["defined-in"] = sum(node.defined for node in target.entities)
@@ -323,12 +315,3 @@ class _Walk:
             (relation or self.args["direction"],),
             advice=f"it has: {has[:400]}" if has else "it has no relation at all",
         )
-
-
-def _step(edge: GraphEdge, node: str, depth: int) -> Step:
-    outward = edge.source == node
-    other = edge.target if outward else edge.source
-    evidence = edge.evidence[0]
-    return Step(
-        Edge(edge.source, edge.type, edge.target, depth, evidence.origin), evidence, other, outward
-    )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from ..analysis import Span
 from ..bm25_query import (
     All,
     And,
@@ -84,27 +85,23 @@ class Compiler:
 
     def tokens(self, text: str) -> list[str]:
         """The tokens of a word that stand side by side: of an identifier, only the whole."""
-        found, end = [], -1
-        for token, _, stop in self.analyzer.spans(text):
-            if stop > end:
-                found.append(token)
-                end = stop
-        return found
+        return _side_by_side(self.analyzer.spans(text))
 
     def parts_of(self, text: str) -> list[str]:
         """The parts of an identifier; empty for what has none."""
         spans = self.analyzer.spans(text)
-        if not 2 <= len(spans) <= _PARTS_MOST or len(self.tokens(text)) != 1:
+        if not 2 <= len(spans) <= _PARTS_MOST or len(_side_by_side(spans)) != 1:
             return []
         return [token for token, _, _ in spans[1:]]
 
     def _word(self, node: Word) -> Query | None:
         field = _field(node.field)
-        tokens = self.tokens(node.text)
+        spans = self.slots.spans_of(node.text)
+        tokens = _side_by_side(spans)
         if not tokens:
             return None
         if len(tokens) == 1:
-            inside = self._qualified(tokens[0], node.text)
+            inside = self._qualified(tokens[0], node.text) if len(spans) > 1 else []
             if inside:
                 return AnyOf(tokens[0], *inside, field=field, boost=node.boost)
             return Term(tokens[0], field, node.boost)
@@ -237,7 +234,9 @@ class Compiler:
             return None
         codes, n = self.slots.groups(node.kind)
         holds = self.of_groups(node.node, codes, n, self.slots.live)
-        inside = holds[codes] & self.slots.live
+        inside = holds.take(codes)
+        if self.slots.n_live < self.slots.n:
+            inside &= self.slots.live
         positive = [
             each if boost == 1.0 else Or(each, boost=boost)
             for part, boost in shown_parts(node.node)
@@ -272,8 +271,18 @@ class Compiler:
         found = np.zeros(n, dtype=np.bool_)
         if query is not None:
             slots = self.slots.matching(query)
-            found[codes[slots[inside[slots]]]] = True
+            found[codes.take(slots[inside.take(slots)])] = True
         return found
+
+
+def _side_by_side(spans: Sequence[Span]) -> list[str]:
+    """The tokens that stand side by side: of an identifier the whole, which comes first."""
+    found, end = [], -1
+    for token, _, stop in spans:
+        if stop > end:
+            found.append(token)
+            end = stop
+    return found
 
 
 def _field(name: str) -> Any:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from dataclasses import dataclass
+from typing import NamedTuple
 
 KEYWORDS = {"AND": "and", "&&": "and", "OR": "or", "||": "or", "NOT": "not"}
 CALLS = ("NEAR", "SECTION", "DOC", "CHUNK")
@@ -26,14 +26,14 @@ _COMPARED = re.compile(r"(>=|<=|>|<)([^\s)]+)")
 _KEYWORD = re.compile(r"\\(AND|OR|NOT)(?=[\s)^]|$)")
 _FIELD = re.compile(r"([A-Za-z_][\w.]*):(?=[^\s)])")
 _END = re.compile(r"[\s)^]|$")
+_PLAIN = re.compile(r"\w+(?=\s|\Z)", re.ASCII)  # a word that nothing else can be
 
 
 class ParseError(ValueError):
     """The query does not parse; the message says why."""
 
 
-@dataclass(frozen=True)
-class Token:
+class Token(NamedTuple):
     """`kind` is word, phrase, start, similar, wild, regex, range, field, call, modifier, boost,
     slop, and, or, not, ( or ); `bare` marks a word without an escape.
     """
@@ -59,7 +59,11 @@ class Lexer:
         text = self.text
         while self.at < len(text):
             here = text[self.at]
-            if here.isspace():
+            plain = _PLAIN.match(text, self.at)
+            if plain:
+                word = plain[0]
+                self._add(KEYWORDS.get(word, "word"), word, len(word))
+            elif here.isspace():
                 self.at += 1
             elif here in "()":
                 self._add(here, here, 1)

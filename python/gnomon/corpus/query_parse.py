@@ -97,6 +97,11 @@ class _Parser:
     def whole(self) -> Node:
         if not self.tokens:
             raise ParseError("the query is empty")
+        if 1 < len(self.tokens) <= CLAUSES_MOST and all(t.kind == "word" for t in self.tokens):
+            # What the rules below make of words side by side, without going through them.
+            return _joined(
+                tuple(Word(token.text) for token in self.tokens), "and" if self.by_and else "or"
+            )
         node = self.either("")
         if self.at < len(self.tokens):
             raise ParseError(f"character {self.tokens[self.at].at + 1}: ')' closes nothing")

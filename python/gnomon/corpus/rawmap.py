@@ -18,6 +18,7 @@ from __future__ import annotations
 import sys
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 
 COPIED = -1
 _CODE = "i"
@@ -71,13 +72,19 @@ def locate(packed: bytes, start: int, end: int) -> tuple[int, int]:
     raise ValueError(f"end={end} lies behind the text")
 
 
+@lru_cache(1024)
+def _table(packed: bytes) -> list[tuple[int, int, int, int, bool]]:
+    """The runs of a map; what several spans of a passage are looked up in."""
+    return list(runs(packed))
+
+
 def locate_many(packed: bytes, spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     """`locate` for many spans whose starts rise, in one pass over the map."""
     if not packed:
         return list(spans)
     if not spans:
         return []
-    table = list(runs(packed))
+    table = _table(packed)
     found, first = [], 0
     for start, end in spans:
         while table[first][1] <= start:
@@ -105,21 +112,16 @@ def rendered_many(packed: bytes, places: Sequence[int]) -> list[int]:
     """
     if not packed:
         return list(places)
-    numbers = unpack(packed)
-    size, at = len(numbers), 0
-    raw_end = text = begin = 0  # raw_end, text: behind the runs before `at`
+    table, at = _table(packed), 0
+    begin = 0
     found = []
     for place in places:
-        while at < size:
-            start = raw_end + numbers[at]
-            if place < start + numbers[at + 1]:
-                inside = max(place - start, 0) if numbers[at + 2] == COPIED else 0
-                begin = text + inside
+        while at < len(table):
+            text_start, text_end, raw_start, raw_end, copied = table[at]
+            if place < raw_end:
+                begin = text_start + (max(place - raw_start, 0) if copied else 0)
                 break
-            raw_end = start + numbers[at + 1]
-            text += numbers[at + 1] if numbers[at + 2] == COPIED else numbers[at + 2]
-            at += 3
-        else:
-            begin = text
+            at += 1
+            begin = text_end
         found.append(begin)
     return found

@@ -65,7 +65,9 @@ class Search:
                 f"a query has at most {QUERY_MOST:,} characters, got {len(args['query']):,}",
                 "ask with the words that matter",
             )
-        offset = offset_of(args["cursor"], engine.generation, engine.key(self.tool, args))
+        offset = 0
+        if args["cursor"]:
+            offset = offset_of(args["cursor"], engine.generation, engine.key(self.tool, args))
         restricted = restriction(self.slots, args["filters"], args.get("scope"), self.inside)
         choice = choose(
             args["query"], args["mode"], args.get("operator", ""), self.slots, engine.has_dense

@@ -32,6 +32,7 @@ from .stored import (
     section_of,
 )
 
+KEPT_MOST = 4096  # documents, sections and chunks each that a segment keeps decoded
 RENDERED_MOST = 64 << 20  # bytes of rendered text that a segment keeps ready for a search
 _FILES = ["docs", "graph", "raw", "records", "trigrams"]
 
@@ -69,6 +70,9 @@ class Segment:
         self._lock = threading.Lock()
         self._rendered: OrderedDict[int, tuple[bytes, Int64Array]] = OrderedDict()
         self._rendered_bytes = 0
+        self._kept_chunks: dict[int, Chunk] = {}
+        self._kept_sections: dict[int, Section] = {}
+        self._kept_documents: dict[int, Document] = {}
         self.acls = [tuple(names) for names in meta["acls"]]
         self.sources: list[str] = list(meta["sources"])
         self._check()
@@ -170,7 +174,13 @@ class Segment:
 
     def document(self, doc: int) -> Document:
         """A document's record."""
-        return document_of(self._stored_document(doc), self.docs[doc], self.revision(doc))
+        known = self._kept_documents.get(doc)
+        if known is None:
+            known = document_of(self._stored_document(doc), self.docs[doc], self.revision(doc))
+            if len(self._kept_documents) >= KEPT_MOST:
+                self._kept_documents = {}
+            self._kept_documents[doc] = known
+        return known
 
     @cached_property
     def documents(self) -> list[Document]:
@@ -195,6 +205,15 @@ class Segment:
 
     def section(self, section: int) -> Section:
         """A section."""
+        known = self._kept_sections.get(section)
+        if known is None:
+            known = self._read_section(section)
+            if len(self._kept_sections) >= KEPT_MOST:
+                self._kept_sections = {}
+            self._kept_sections[section] = known
+        return known
+
+    def _read_section(self, section: int) -> Section:
         doc = self.doc_of_section(section)
         first, last = self.section_range(doc)
         ids = self.section_ids.range(first, last)
@@ -203,6 +222,15 @@ class Segment:
 
     def chunk(self, chunk: int) -> Chunk:
         """A chunk."""
+        known = self._kept_chunks.get(chunk)
+        if known is None:
+            known = self._read_chunk(chunk)
+            if len(self._kept_chunks) >= KEPT_MOST:
+                self._kept_chunks = {}
+            self._kept_chunks[chunk] = known
+        return known
+
+    def _read_chunk(self, chunk: int) -> Chunk:
         doc = self.doc_of_chunk(chunk)
         stored: StoredChunk = self._records["chunk"][chunk]
         return chunk_of(

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from .. import _core
 from .. import column_words as words_of
+from ..analysis import Span
 from ..bm25_highlight import character_spans
 from ..bm25_inside import inside, part_name
 from ..bm25_query import Prefix, Query, Term
@@ -32,6 +33,7 @@ Mask = npt.NDArray[np.bool_]
 Words = npt.NDArray[np.uint64]
 
 _KEPT = 256  # sets of metadata kept ready
+_SPANS_MOST, _WORD_MOST = 20_000, 64  # words whose tokens are kept, and characters of one
 
 
 class SlotSet(Filter):
@@ -65,7 +67,22 @@ class Slots:
         self.n_live = int(self.state.core.n_docs)
         self._kept: dict[tuple[str, str], Mask] = {}
         self._groups: dict[str, tuple[npt.NDArray[np.int32], int]] = {}
+        self._spans: dict[str, Sequence[Span]] = {}
+        self._n_groups: dict[str, int] = {}
         self._lock = Lock()
+
+    def spans_of(self, word: str) -> Sequence[Span]:
+        """The tokens of a word of a query and where they stand; kept for words of usual length."""
+        known = self._spans.get(word)
+        if known is None:
+            analyzer = self.index.analyzer
+            assert analyzer is not None
+            known = analyzer.spans(word)
+            if len(word) <= _WORD_MOST:
+                if len(self._spans) >= _SPANS_MOST:
+                    self._spans = {}
+                self._spans[word] = known
+        return known
 
     def plan(self, query: Query) -> _core.QueryNode:
         """The core's tree of a query."""
@@ -117,8 +134,9 @@ class Slots:
         return _core.query_count(node, self.state.core, allowed)
 
     def df(self, token: str) -> int:
-        """How many passages hold a token."""
-        return int(self.state.core.df(token))
+        """How many passages hold a token; the scorer keeps it with the token's postings."""
+        found = self.inside.searcher.scorer().term(token)
+        return 0 if found is None else int(found[0])
 
     def tokens_of(self, query: Query) -> list[str]:
         """The tokens that a prefix or a fuzzy term stands for, of other readers' passages too."""
@@ -212,6 +230,16 @@ class Slots:
         if known is None:
             known = self._numbered(kind)
             self._groups[kind] = known
+        return known
+
+    def n_groups(self, kind: str) -> int:
+        """How many sections or documents have a passage that exists."""
+        known = self._n_groups.get(kind)
+        if known is None:
+            codes, n = self.groups(kind)
+            present = np.zeros(n, dtype=np.bool_)
+            present[codes[self.live]] = True
+            known = self._n_groups[kind] = int(present.sum())
         return known
 
     def _numbered(self, column: str) -> tuple[npt.NDArray[np.int32], int]:
