@@ -1,4 +1,8 @@
-"""Corpora for the tests of questions: a small one by hand, a sample of the shared one."""
+"""Corpora for the tests of questions: a small one by hand, a sample of the shared one.
+
+GNOMON_CORPUS_FULL=1 asks for the counts of the acceptance checks (see README.md beside this file).
+Some of them need more texts than the shared ones: folders below GNOMON_TEXTS or /usr/share/doc.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +17,28 @@ import pytest
 from gnomon.corpus import (
     Answer,
     Corpus,
+    CorpusIndex,
     Coverage,
     ProcessedDocument,
     Source,
     process_document,
     walk_sources,
 )
+from gnomon.corpus import Documents as Texts
 from memory_snapshot import MemorySnapshot
 
 SHARED = Path(os.environ.get("GNOMON_SHARED") or Path(__file__).parents[2].parent / "shared")
 DBCONN = SHARED / "data" / "dbconn"
 FULL = bool(os.environ.get("GNOMON_CORPUS_FULL"))
+MORE = [Path(top) for top in (os.environ.get("GNOMON_TEXTS", ""), "/usr/share/doc") if top]
+PACKAGES = {
+    "python3.11/html/_sources": "Debian's python3.11-doc",
+    "postgresql-doc-15/html": "Debian's postgresql-doc-15",
+    "rust-doc/html": "Debian's rust-doc",
+    "python-pandas-doc/html": "Debian's python-pandas-doc",
+    "java/src/main": "the sources of mysql/mysql-connector-j on GitHub, in GNOMON_TEXTS/java",
+    "release-notes": "the release notes of mariadb-corporation/mariadb-docs, in GNOMON_TEXTS",
+}
 
 Documents = list[tuple[ProcessedDocument, bytes, Source]]
 
@@ -47,6 +62,26 @@ SMALL = {
     "CHANGES": "Version 8.0.13\n\n  - Fixed Bug#123, wait_timeout.\n\nVersion 8.0.9\n\n  - New.\n",
     "crlf.md": "\ufeff# Head\r\n\r\nLine max\\_size one\r\nand two 👩‍👩‍👧 emoji\r\n",
 }
+
+
+def count(few: int, full: int, variable: str = "") -> int:
+    """How many: `few`, with GNOMON_CORPUS_FULL `full`, or what the environment variable says."""
+    given = os.environ.get(variable) if variable else None
+    return int(given) if given else full if FULL else few
+
+
+def more_texts(name: str) -> Path:
+    """The folder of one of PACKAGES; skips the test where it is not installed."""
+    for top in MORE:
+        if (top / name).is_dir():
+            return top / name
+    pytest.skip(f"no {name} below GNOMON_TEXTS or /usr/share/doc: it comes from {PACKAGES[name]}")
+
+
+def files_of(top: Path, ends: str = "", most: int = 1 << 40) -> list[tuple[str, bytes]]:
+    """Files below a folder by path, those whose name ends so and that are not larger."""
+    found = [each for each in walk_sources(top, Coverage()) if each.path.endswith(ends)]
+    return [(each.path, Path(each.place).read_bytes()) for each in found if each.size <= most]
 
 
 def small(acl: Sequence[tuple[str, ...]] = ()) -> Documents:
@@ -110,3 +145,17 @@ def found(corpus: Corpus, text: str) -> tuple[list[str], int]:
     )  # fmt: skip
     assert answers[0].report.exhaustive
     return all_ids(answers), answers[0].report.total
+
+
+def stored(documents: Documents, place: Path, **options: Any) -> Corpus:
+    """A corpus on disk with these documents, whose clock stands still."""
+    by_source: dict[str, list[tuple[str, bytes]]] = {}
+    sources = {source.name: source for _, _, source in documents}
+    for done, raw, source in documents:
+        by_source.setdefault(source.name, []).append((done.document.path, raw))
+    with CorpusIndex.create(place) as index:
+        index.update(
+            [Texts(sources[name], texts) for name, texts in by_source.items()],
+            embedder=options.get("embedder"),
+        )
+    return Corpus.open(place, clock=lambda: 1_800_000_000.0, **options)

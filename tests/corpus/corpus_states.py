@@ -34,10 +34,10 @@ def pages(seed: int, n: int) -> dict[str, bytes]:
     return {f"docs/page{number}.md": page(rng, number) for number in range(n)}
 
 
-def edited(given: dict[str, bytes], rng: random.Random) -> dict[str, bytes]:
-    """The pages after a few random edits: changed, added, deleted, text put in the middle."""
+def edited(given: dict[str, bytes], rng: random.Random, n: int | None = None) -> dict[str, bytes]:
+    """The pages after `n` or a few random edits: changed, added, deleted, text in the middle."""
     now = dict(given)
-    for _ in range(rng.randrange(1, 4)):
+    for _ in range(rng.randrange(1, 4) if n is None else n):
         what = rng.random()
         if what < 0.3 or not now:
             number = rng.randrange(1000)
@@ -50,6 +50,11 @@ def edited(given: dict[str, bytes], rng: random.Random) -> dict[str, bytes]:
             lines.insert(rng.randrange(len(lines) + 1), rng.choice(WORDS).encode() + b" added")
             now[path] = b"\n".join(lines)
     return now
+
+
+def numbered(number: int) -> dict[str, bytes]:
+    """Four pages that say of which generation they are."""
+    return {f"{i}.md": b"# T%d\n\ngeneration g%d\n" % (i, number) for i in range(4)}
 
 
 def put(index: CorpusIndex, given: dict[str, bytes], source: Any = "docs", **options: Any) -> Any:

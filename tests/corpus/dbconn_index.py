@@ -1,8 +1,8 @@
 """The corpus of the shared tasks, indexed once: the documents of the tasks' evidence among others.
 
 The whole of it takes half a minute and more to index. Without GNOMON_DBCONN (a folder with the
-index of all of it, or the word "full") the tests take the pages that hold evidence and every 16th
-of the others.
+index of all of it, or the word "full", which GNOMON_CORPUS_FULL=1 stands for, too) the tests take
+the pages that hold evidence and every 16th of the others.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from gnomon.corpus import Coverage, walk_sources
 from gnomon.corpus.coordinator import CorpusIndex, Documents, Folder
 
 SHARE = 16
-SETTING = os.environ.get("GNOMON_DBCONN", "")
+SETTING = os.environ.get("GNOMON_DBCONN") or (
+    "full" if os.environ.get("GNOMON_CORPUS_FULL") else ""
+)
 FULL = SETTING not in ("", "part")
 
 

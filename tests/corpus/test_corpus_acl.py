@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import random
 
 import pytest
+from corpora import count
 from corpus_states import ACLS, QUERIES, by_acl, embed, pages, put, told
 from gnomon.bm25_query import Fuzzy, Prefix
 from gnomon.corpus import CorpusIndex, Documents, Snapshot, Source
 
 READERS = (["public"], ["staff"], ["public", "ops"], ["nobody"], [])
-TRIPLES = int(os.environ.get("GNOMON_ACL_TRIPLES", "60"))
+TRIPLES = count(60, 1000, "GNOMON_ACL_TRIPLES")
 
 
 def only(sources: list[Documents], principals: list[str]) -> list[Documents]:
@@ -50,6 +50,7 @@ def test_a_view_equals_an_index_of_its_documents(whole, alone, reader):
 
 
 def test_random_calls(whole, alone):
+    """Check 11: 1,000 questions to the parts below the tools: graph, text, index, statistics."""
     rng = random.Random(9)
     ids = [d.id for d in whole.documents()]
     names = sorted({node.key for d in whole.documents() for c in whole.chunks_of(d.id)
@@ -87,6 +88,7 @@ def test_random_calls(whole, alone):
 
 
 def test_documents_that_declare_nothing_are_hidden(whole):
+    """Check 11: a document that declares no scope is hidden when scopes are enforced."""
     every = {name for acl in ACLS for name in acl}
     view = whole.permitted(every)
     undeclared = [d for d in whole.documents() if not d.acl]

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import random
-import re
 import threading
 from typing import Any
 
 import msgspec
 import pytest
-from corpora import FULL, SMALL, Documents, all_ids, corpus_of, embed, pages, sample, small
+from corpora import SMALL, Documents, all_ids, corpus_of, embed, pages, small
 from gnomon.agent import Evidence
 from gnomon.corpus import Answer, Corpus, Source, process_document
-from gnomon.corpus.bounds import tokens_of
-from query_oracle import ANALYZER, Oracle
 
 
 def raws(documents: Documents) -> dict[str, bytes]:
@@ -39,60 +35,6 @@ def test_a_name_is_found_inside_a_qualified_one() -> None:
     shown = {text[slice(*span)] for item in answer for span in item.matches}
     assert shown == {b"DBOptions::WAL\\_ttl\\_seconds", b"WAL_ttl_seconds"}
     assert corpus.hybrid_search("MDL_lock").report.total == 1
-
-
-def test_escaped_names_of_the_shared_corpus() -> None:
-    """(identifier, file) pairs that stand only with backslashes: a search finds each, grep none."""
-    documents = sample(1 if FULL else 45)
-    corpus, files = corpus_of(documents), raws(documents)
-    escaped = re.compile(rb"(?<![\w\\])[a-z]+(?:\\_[a-z]+)+(?![\w\\])")
-    pairs = sorted(
-        {
-            (found.decode().replace("\\", ""), path)
-            for path, raw in files.items()
-            for found in escaped.findall(raw)
-            if found.replace(b"\\", b"") not in raw
-        }
-    )
-    rng = random.Random(3)
-    chosen = rng.sample(pairs, min(len(pairs), 5000 if FULL else 80))
-    assert len(chosen) > 30
-    for name, path in chosen:
-        answers = pages(corpus.hybrid_search, query=name, mode="exact", detail="ids", k=1000,
-                        max_tokens=100_000)  # fmt: skip
-        hits = [item for answer in answers for item in answer if item.path == path]
-        assert hits, (name, path)
-        for item in hits:
-            for start, end in item.matches:
-                shown = re.sub(rb"[\\*`]|<[^>]*>", b"", files[path][start:end])
-                assert name in shown.decode().lower()
-
-
-def test_spans_of_every_hit_hold_what_matched() -> None:
-    """Each span of a match, rendered, has the tokens of a term of the query."""
-    documents = [*small(), *sample(1 if FULL else 90)]
-    corpus, files = corpus_of(documents), raws(documents)
-    oracle = Oracle(documents)
-    rng = random.Random(1)
-    checked = 0
-    words = [t for fields in oracle.tokens for t in fields["body"] if len(t) > 2]
-    while checked < (100_000 if FULL else 800):
-        term = rng.choice(words)
-        for item in corpus.hybrid_search(term, mode="exact", k=50, max_tokens=50_000):
-            start, end = item.span
-            chunk = corpus.snapshot.chunk(item.chunk_id)
-            assert chunk.span == item.span
-            assert item.excerpt in chunk.text
-            for first, last in item.matches:
-                assert start <= first < last <= end
-                raw = files[item.path][first:last]
-                shown = re.sub(rb"[\\*`]|<[^>]*>|&amp;", b"", raw).decode("utf-8", "replace")
-                assert set(ANALYZER.tokens(shown)) & {term} or term in shown.casefold(), (term, raw)
-                checked += 1
-            for first, last in item.marks:
-                assert term in ANALYZER.tokens(item.excerpt[first:last]) or (
-                    term in item.excerpt[first:last].casefold()
-                )
 
 
 @pytest.mark.parametrize("mode", ["sparse", "exact", "hybrid", "dense", "auto"])
@@ -141,99 +83,7 @@ def test_auto_prefers_the_sparse_index_for_concrete_terms() -> None:
     assert (extended.report.total, extended.report.fallbacks[0].step) == (1, "dense")
 
 
-# Bounds
-
-
-def random_call(rng: random.Random, documents: Documents, ids: list[str]) -> tuple[str, Any]:
-    texts = [chunk.text for done, _, _ in documents for chunk in done.chunks]
-    words = rng.choice(texts).split() or ["a"]
-    query = " ".join(rng.choice(words) for _ in range(rng.choice((1, 1, 2, 5, 40))))
-    done = rng.choice(documents)[0]
-    k = rng.choice((1, 3, 10, 200))
-    bounds = {
-        "max_tokens": rng.choice((256, 300, 600, 1500, 5000)),
-        "detail": rng.choice(("ids", "low", "full")),
-        "k": k,
-    }
-    section = rng.choice(done.sections)
-    tool = rng.choice(("hybrid_search", "hybrid_search", "navigate", "contextual_refine",
-                       "verify_hypothesis", "read", "grep", "outline", "list"))  # fmt: skip
-    if tool == "hybrid_search":
-        filters = rng.choice((None, {"path": done.document.path}, {"kind": ["code", "prose"]}))
-        mode = rng.choice(("auto", "sparse", "exact", "hybrid", "dense"))
-        return tool, {"query": query, "mode": mode, "filters": filters, **bounds}
-    if tool == "navigate":
-        entity = rng.choice(done.entities).key if done.entities else "nothing"
-        name = rng.choice((entity, rng.choice(ids), f"section:{section.id}", words[0]))
-        return tool, {"entity_or_id": name, "depth": rng.choice((1, 2)), **bounds}
-    if tool == "contextual_refine":
-        previous = rng.sample(ids, 3)
-        within = rng.choice(("chunk", "section", "doc"))
-        return tool, {"previous_result_ids": previous, "query": query, "within": within, **bounds}
-    if tool == "verify_hypothesis":
-        scope = rng.choice(("section", "chunk", "doc", "near:9"))
-        return tool, {"a": words[0], "b": rng.choice(words), "scope": scope, **bounds}
-    if tool == "grep":
-        raw = rng.random() < 0.5
-        return tool, {"pattern": words[0], "literal": True, "raw": raw, **bounds}
-    del bounds["detail"]
-    if tool == "list":
-        kind = rng.choice(("documents", "entities", "relations", "sources"))
-        return tool, {"kind": kind, "pattern": rng.choice(("*", "a*", "m*")), **bounds}
-    del bounds["k"]
-    target = rng.choice((done.document.path, f"section:{section.id}", f"doc:{done.document.id}"))
-    return tool, {"target": target, **bounds}
-
-
-def test_no_answer_is_larger_than_asked_for_and_pages_add_up() -> None:
-    documents = [*small(), *sample(3 if FULL else 90)]
-    corpus = corpus_of(documents, embedder=embed)
-    ids = [chunk.id for done, _, _ in documents for chunk in done.chunks]
-    rng = random.Random(7)
-    paged = 0
-    for _ in range(10_000 if FULL else 60):
-        tool, args = random_call(rng, documents, ids)
-        ask = getattr(corpus, tool)
-        answers = [ask(**args)]
-        for _ in range(40):
-            if not answers[-1].report.cursor:
-                break
-            answers.append(ask(**args, cursor=answers[-1].report.cursor))
-        for answer in answers:
-            size = len(answer.to_json())
-            assert size <= args["max_tokens"] * 4, (tool, args, size)
-            assert tokens_of(answer.to_json()) <= answer.report.budget.of
-            assert answer.report.returned == len(answer.items) + len(answer.lines)
-        if tool not in ("read", "grep") and not answers[-1].report.cursor:
-            whole = ask(**{**args, "max_tokens": 100_000, "k": 1000, "detail": "ids"}
-                        if "detail" in args else {**args, "max_tokens": 100_000})  # fmt: skip
-            if whole.report.cursor or any("item" in a.report.trimmed for a in answers):
-                continue
-            right = [(i.chunk_id, i.edge) for i in whole.items] or [x.id for x in whole.lines]
-            shown = [(i.chunk_id, i.edge) for a in answers for i in a.items] or [
-                x.id for a in answers for x in a.lines
-            ]
-            assert shown == right, (tool, args)
-            paged += len(answers) > 1
-    assert paged > 5
-
-
-def test_reading_in_pieces_gives_the_whole_text() -> None:
-    documents = [*small(), *sample(90)]
-    corpus = corpus_of(documents)
-    for done, raw, _ in documents[:: 1 if FULL else 12]:
-        for most in (256, 700):
-            answers = pages(corpus.read, target=f"doc:{done.document.id}", max_tokens=most)
-            text = "".join(item.excerpt for answer in answers for item in answer)
-            assert text == "".join(chunk.text for chunk in done.chunks)
-            at = 0
-            for item in (item for answer in answers for item in answer):
-                assert item.span[0] >= at
-                at = item.span[1]
-        whole = f"{done.document.path}:0-{len(raw)}"
-        answers = pages(corpus.read, target=whole, max_tokens=500)
-        text = "".join(item.excerpt for answer in answers for item in answer)
-        assert text == raw.decode(done.document.encoding, "replace")
+# Bounds: see test_corpus_bounds.py, too
 
 
 def test_cursors_are_bound_to_their_question() -> None:
@@ -337,47 +187,7 @@ def test_a_models_mistake_is_data(call: Any, code: str) -> None:
     assert answer.items == []
 
 
-# Hypotheses and navigation against trying everything
-
-
-def test_hypotheses_equal_trying_everything() -> None:
-    documents = [*small(), *sample(3 if FULL else 90)]
-    corpus, oracle = corpus_of(documents), Oracle(documents)
-    place_of = {chunk.id: place for place, (_, chunk) in enumerate(oracle.chunks)}
-    grouped = {
-        scope: [getattr(chunk, name) for _, chunk in oracle.chunks]
-        for scope, name in (("chunk", "id"), ("section", "section_id"), ("doc", "doc_id"))
-    }
-    rng = random.Random(13)
-    texts = [fields["body"] for fields in oracle.tokens if len(fields["body"]) > 5]
-    for _ in range(1000 if FULL else 25):
-        one = rng.choice(texts)
-        a, b = rng.choice(one), rng.choice(rng.choice((one, rng.choice(texts))))
-        if a == b or len({*ANALYZER.tokens(a), *ANALYZER.tokens(b)}) != 2:
-            continue
-        for scope, groups in grouped.items():
-            sides = [{groups[place] for place in oracle.places[word]} for word in (a, b)]
-            answer = corpus.verify_hypothesis(f'"{a}"', f'"{b}"', scope, k=200, max_tokens=100_000)
-            counts = answer.report.counts
-            assert (counts["a"], counts["b"]) == (len(sides[0]), len(sides[1])), (a, b, scope)
-            assert counts["both"] == answer.report.total == len(sides[0] & sides[1])
-            assert counts["groups"] == len(set(groups))
-            strict = [item for item in answer if not item.relaxed]
-            if not answer.report.cursor:
-                shown = {groups[place_of[item.chunk_id]] for item in strict}
-                assert shown == sides[0] & sides[1]
-        window = rng.randint(1, 12)
-        near = sum(
-            any(_near(tokens, a, b, window) for tokens in oracle.tokens[place].values())
-            for place in oracle.places[a] & oracle.places[b]
-        )
-        answer = corpus.verify_hypothesis(a, b, f"near:{window}")
-        assert answer.report.total == near, (a, b, window)
-
-
-def _near(tokens: list[str], a: str, b: str, window: int) -> bool:
-    sides = [[i for i, token in enumerate(tokens) if token == word] for word in (a, b)]
-    return any(abs(i - j) <= window for i in sides[0] for j in sides[1])
+# Hypotheses (see test_corpus_hypotheses.py, too) and navigation
 
 
 def test_claims_that_never_meet() -> None:

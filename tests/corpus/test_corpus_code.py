@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from corpora import FULL, files_of, more_texts
 from corpus_checks import check
 from gnomon.corpus import process_document
 from hypothesis import given
@@ -46,6 +47,7 @@ def java_types(draw: st.DrawFn, depth: int = 0) -> str:
 
 @given(st.lists(java_types(), min_size=1, max_size=3))
 def test_supertypes_of_java_equal_the_scanner(types: list[str]) -> None:
+    """Check 12: of generated types."""
     source = "package a.b;\n" + "\n".join(types)
     if "interface" in source:
         source = source.replace("String s = ", "static String s = ")
@@ -57,6 +59,29 @@ def test_supertypes_of_java_equal_the_scanner(types: list[str]) -> None:
         if r.type in ("inherits", "implements")
     }
     assert found == wanted
+
+
+def relations_of(raw: bytes, path: str) -> set[tuple[str, str, str]]:
+    done = process_document(raw, "java", path=path)
+    return {
+        (r.type, r.source.partition(":")[2].rsplit(".", 1)[-1], r.target.partition(":")[2])
+        for r in done.relations
+        if r.type in ("inherits", "implements")
+    }
+
+
+@pytest.mark.skipif(not FULL, reason="set GNOMON_CORPUS_FULL=1; generated types stand above")
+def test_supertypes_of_a_java_project_equal_the_scanner() -> None:
+    """Check 12: "inherits" and "implements" of the 544 Java files of MySQL Connector/J."""
+    files = files_of(more_texts("java/src/main"), ".java")
+    edges = 0
+    for path, raw in files:
+        wanted = {(kind, a.lower(), b.lower()) for kind, a, b in supertypes(raw.decode())}
+        assert relations_of(raw, path) == wanted, path
+        edges += len(wanted)
+    print(f"{len(files)} files, {edges} relations")
+    assert len(files) >= 500
+    assert edges > 300
 
 
 PYTHON = b'''"""Module."""

@@ -9,36 +9,138 @@ import sys
 import time
 
 import pytest
-from corpus_states import built, edited, embed, pages, put, told
-from gnomon.corpus import CorpusIndex, Documents, Folder, Source, prepare_pool
+from corpora import FULL, count, files_of
+from corpus_states import QUERIES, built, edited, embed, pages, put, told
+from gnomon.corpus import (
+    CorpusIndex,
+    Documents,
+    Folder,
+    Source,
+    prepare_pool,
+    process_document,
+)
 from gnomon.corpus.assemble import Limits
+
+
+def cids_of(snapshot):
+    return {chunk.id: int(snapshot.cids([chunk.id])[0]) for document in snapshot.documents()
+            for chunk in snapshot.chunks_of(document.id)}  # fmt: skip
 
 
 @pytest.mark.parametrize("vectors", [False, True])
 def test_edits_equal_a_rebuild(tmp_path, vectors):
-    """Scores to the bit, vectors, graph, totals; after each of many commits."""
+    """Check 5: on the way through 1,000 random edits scores to the bit, vectors, graph and totals
+    are those of a corpus built anew; each chunk that stays keeps its id, its cid and its vector.
+    """
     rng = random.Random(11)
     options = {"embedder": embed} if vectors else {}
     now = pages(1, 12)
+    turns = count(10, 500)
     with CorpusIndex.create(tmp_path / "edited") as index:
         put(index, now, **options)
-        for turn in range(10):
-            before = index.snapshot()
-            old = {c.id: int(before.cids([c.id])[0]) for d in before.documents()
-                   for c in before.chunks_of(d.id)}  # fmt: skip
-            now = edited(now, rng)
+        for turn in range(turns):
+            old = cids_of(index.snapshot())
+            now = edited(now, rng, 2)
             report = put(index, now, **options)
             after = index.snapshot()
-            assert index.verify() == []
-            new = {c.id: int(after.cids([c.id])[0]) for d in after.documents()
-                   for c in after.chunks_of(d.id)}  # fmt: skip
+            new = cids_of(after)
             assert all(old[name] == new[name] for name in old.keys() & new.keys())
             assert report.chunks_added == len(new.keys() - old.keys())
             assert report.chunks_deleted == len(old.keys() - new.keys())
             assert report.embedded == (report.chunks_added if vectors else 0)
-            if turn % 3 == 2:
+            if turn % max(turns // 10, 3) == 2 or turn == turns - 1:
+                assert index.verify() == []
                 assert told(after) == told(built(tmp_path / f"anew{turn}", now, **options))
         assert len(index.snapshot()._live.segments) <= 8
+
+
+ASKED_AGAIN = """
+import hashlib, sys
+from gnomon.corpus import Corpus
+from corpus_states import QUERIES, embed
+said = hashlib.sha256()
+for path in sys.argv[2:]:
+    corpus = Corpus.open(path, embedder=embed, clock=lambda: 0.0, cache_bytes=0)
+    calls = [("hybrid_search", dict(query=q, mode=m, k=50, max_tokens=9000))
+             for q in QUERIES for m in ("sparse", "exact", "hybrid", "dense")]
+    calls += [("grep", dict(pattern="max_[a-z]+")),
+              ("navigate", dict(entity_or_id="option:timeout")),
+              ("verify_hypothesis", dict(a="server", b="timeout"))]
+    for tool, args in calls:
+        ask = getattr(corpus, tool)
+        answers = {ask(**args).to_json(times=False) for _ in range(int(sys.argv[1]))}
+        assert len(answers) == 1, (tool, args)
+        said.update(answers.pop())
+print(said.hexdigest())
+"""
+
+
+def test_order_is_total_and_the_same_on_any_number_of_threads(tmp_path, request):
+    """Check 5: equal scores stand in the order of their numbers; 100 repetitions give the same
+    bytes, and so does another number of threads.
+    """
+    snapshot = built(tmp_path / "x", pages(4, 40), embedder=embed)
+    for query in QUERIES:
+        hits = snapshot.sparse.search(query, k=1000)
+        order = list(zip((-hits.scores).tolist(), hits.ids.tolist(), strict=True))
+        assert order == sorted(set(order))
+        assert len(order) > 5
+    places = [str(tmp_path / "x")]
+    if FULL:
+        places.append(str(request.getfixturevalue("dbconn")))
+    command = [sys.executable, "-c", ASKED_AGAIN, str(count(3, 100)), *places]
+    said = set()
+    for threads in ("1", "2"):
+        own = {**os.environ, "GNOMON_THREADS": threads, "PYTHONPATH": os.path.dirname(__file__)}
+        done = subprocess.run(command, env=own, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        said.add(done.stdout)
+    assert len(said) == 1
+
+
+def test_one_file_in_a_hundred_changed(tmp_path, shared):
+    """Check 7: with 1 % of the shared corpus changed an update takes at most 5 % of the time of the
+    whole, no unchanged chunk is embedded again, and each keeps its id.
+    """
+    texts = files_of(shared / "data" / "dbconn")[:: 1 if FULL else 60]
+    given, embedded = [], []
+
+    def embedder(chunks):
+        embedded.extend(chunks)
+        return embed(chunks)
+
+    with CorpusIndex.create(tmp_path / "x") as index:
+        whole = index.update([Documents("docs", texts)], embedder=embedder, embedder_name="e")
+        seconds = []
+        for turn in range(3):
+            before, given = index.snapshot(), list(texts)
+            old = {d.path: [c.id for c in before.chunks_of(d.id)] for d in before.documents()}
+            cids = cids_of(before)
+            for number in range(17 + 31 * turn, len(texts), 100):
+                path, raw = texts[number]
+                given[number] = path, raw + b"\n\nAnother_word %d.\n" % turn
+            embedded.clear()
+            report = index.update([Documents("docs", given)], embedder=embedder, embedder_name="e")
+            seconds.append(report.seconds)
+            after = index.snapshot()
+            new = cids_of(after)
+            assert report.changed >= max(len(texts) // 100, 1)
+            assert report.embedded == len(embedded) == len(new.keys() - cids.keys())
+            assert all(cids[name] == new[name] for name in cids.keys() & new.keys())
+            same = {path for (path, raw), (_, was) in zip(given, texts, strict=True) if raw == was}
+            for document in after.documents():
+                if document.path in same and turn == 0:
+                    assert [c.id for c in after.chunks_of(document.id)] == old[document.path]
+            assert sorted(new) == sorted(
+                chunk.id
+                for path, raw in given
+                for chunk in process_document(raw, "docs", path=path, facts=False).chunks
+            )
+    print(
+        f"whole {whole.seconds:.2f} s, 1 % {min(seconds):.2f} s: {min(seconds) / whole.seconds:.3f}"
+    )
+    if FULL:
+        assert min(seconds) <= 0.05 * whole.seconds
 
 
 def test_nothing_new_is_no_generation(tmp_path):

@@ -95,6 +95,7 @@ def test_the_server_lists_eight_read_only_tools_of_2000_tokens(corpus: Corpus) -
 
 
 def test_every_tool_answers_through_the_client(corpus: Corpus) -> None:
+    """Check 17: every tool is called through an MCP client in memory."""
     found = answers(mcp_server(corpus), CALLS)
     assert all(evidence(result) for result in found)
     first = evidence(found[1])[0]["id"]
@@ -104,6 +105,7 @@ def test_every_tool_answers_through_the_client(corpus: Corpus) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_an_unknown_argument_is_refused_by_name(corpus: Corpus, name: str) -> None:
+    """Check 17: an unknown argument is refused, through the client as well."""
     arguments = dict(CALLS).get(name, {"result_ids": ["x"], "query": "y"})
     (refused,) = answers(mcp_server(corpus), [(name, {**arguments, "tenant": "ann"})])
     assert refused.is_error

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from corpora import FULL, corpus_of, sample, small
+from corpora import corpus_of, count, sample, small
 from gnomon.agent import Budget
 from gnomon.corpus import Corpus, Session, replay
 from gnomon.corpus.session_store import SessionStore
@@ -37,6 +37,9 @@ def session_of(corpus: Corpus, **options: Any) -> Session:
 
 
 def test_a_repeated_call_gives_a_pointer_and_then_ends() -> None:
+    """Check 15: a repeated call is answered by a pointer of at most 60 tokens; the call after the
+    limit of repeats ends with budget_exhausted.
+    """
     session = session_of(corpus_of(small()), repeat_limit=2)
     first = session.hybrid_search("packet")
     assert (first.report.call, first.report.repeat_of) == (1, None)
@@ -208,12 +211,13 @@ def random_walk(session: Session, rng: random.Random, words: list[str]) -> None:
 
 
 def test_recorded_sessions_replay_byte_by_byte(tmp_path: Path) -> None:
+    """Check 15: 50 recorded sessions give the same bytes again, warm cache or cold."""
     documents = [*small(), *sample(90)]
     corpus, _ = corpus_with_clock(documents)
     fresh, _ = corpus_with_clock(documents)
     words = ["packet", "timeout", "connection", "max_allowed_packet", "wait_timeout", "zebra"]
     rng = random.Random(15)
-    for number in range(50 if FULL else 8):
+    for number in range(count(8, 50)):
         budget = rng.choice((None, Budget(steps=5), Budget(tokens=3000), Budget(seconds=20)))
         session = session_of(corpus, store=tmp_path / "s.sqlite", budget=budget, repeat_limit=1)
         random_walk(session, rng, words)

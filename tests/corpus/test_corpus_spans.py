@@ -149,6 +149,7 @@ def fences(raw: bytes) -> list[tuple[int, int]]:
 
 
 def test_every_file_of_the_corpus(shared: Path) -> None:
+    """Check 1: chunks tile documents, and no fence or row of a table is cut."""
     top = shared / "data" / "dbconn"
     coverage = Coverage()
     files = list(walk_sources(top, coverage))

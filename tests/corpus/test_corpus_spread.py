@@ -48,6 +48,7 @@ def family(item: Any) -> str:
 
 @pytest.mark.parametrize("mode", ["exact", "sparse", "hybrid", "dense"])
 def test_collapse_keeps_the_best_of_each_cluster(corpus: Corpus, mode: str) -> None:
+    """Check 16: in every mode, on families of made texts."""
     plain = corpus.hybrid_search("release pool", mode, k=50, max_tokens=50_000)
     texts = [corpus.snapshot.text(item.chunk_id) for item in plain]
     heads = near_duplicates(texts, 0.9)

@@ -45,10 +45,11 @@ def corpus(index: Path) -> Corpus:
     return Corpus.open(index)
 
 
-# --- what a model is told (check 17) --------------------------------------------------------------
+# --- what a model is told -------------------------------------------------------------------------
 
 
 def test_there_are_at_most_eight_tools_of_2000_tokens_and_60_words() -> None:
+    """Check 17: at most eight tools, whose schemas have at most 2,000 tokens."""
     assert len(SPECS) <= 8
     for tools in (anthropic_definitions(), openai_definitions(), openai_definitions(strict=True)):
         assert tokens_of(tools) <= 2000
@@ -82,6 +83,7 @@ def test_strict_definitions_need_every_argument_and_take_null(corpus: Corpus) ->
 
 @pytest.mark.parametrize("name", NAMES)
 def test_an_unknown_argument_is_refused_by_name(corpus: Corpus, name: str) -> None:
+    """Check 17: of each tool, by its contract."""
     contract = corpus_tools(corpus)[name].contract
     arguments = {"result_ids": ["x"], "query": "y"} if name == "refine" else EXAMPLES[name]
     contract.validate(arguments)
@@ -156,7 +158,7 @@ def test_passages_of_the_same_text_are_shown_once_and_named(tmp_path: Path) -> N
     assert told(answer)["evidence"][0]["also"][0]["source_id"] == "docs/b/content.md"
 
 
-# --- bounds (checks 9 and 18) ---------------------------------------------------------------------
+# --- bounds ---------------------------------------------------------------------------------------
 
 
 @given(

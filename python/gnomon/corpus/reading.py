@@ -12,7 +12,7 @@ from .items import Hit, Presenter
 from .model import Chunk, Document, Span
 from .query_compile import QueryError
 from .questions import Call
-from .rawmap import locate
+from .rawmap import locate, runs
 from .targets import Target, find
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def _fitting(
         if size > room:
             if items and room < _LEAST + 400:
                 return items, number * _PLACES + at
-            end = _longest(presenter, chunk, at, room)
+            end = _whole(chunk, at, _longest(presenter, chunk, at, room))
             if end > at:
                 items.append(_item(presenter, chunk, at, end))
                 at = end
@@ -117,6 +117,20 @@ def _longest(presenter: Presenter, chunk: Chunk, at: int, room: int) -> int:
         else:
             high = middle - 1
     return low
+
+
+def _whole(chunk: Chunk, at: int, end: int) -> int:
+    """`end`, or where the piece of the text begins that stands for other bytes and would be parted.
+
+    The spans of both parts would hold the bytes of such a piece.
+    """
+    place = len(chunk.text[:end].encode("utf-8", "surrogatepass"))
+    for first, last, _, _, copied in runs(chunk.raw_map):
+        if first < place < last and not copied:
+            text = chunk.text.encode("utf-8", "surrogatepass")[:first]
+            before = len(text.decode("utf-8", "surrogatepass"))
+            return before if before > at else end
+    return end
 
 
 def _item(presenter: Presenter, chunk: Chunk, start: int, end: int) -> Item:

@@ -20,7 +20,7 @@ from .targets import find
 from .tool_pages import Listed
 from .tool_search import search
 from .tool_specs import TOKENS_DEFAULT
-from .tool_work import Inside, Work, listed_of
+from .tool_work import CANDIDATES, Inside, Work, listed_of
 
 if TYPE_CHECKING:
     from .engine import Engine
@@ -32,32 +32,50 @@ EVIDENCE_FIRST = 3  # passages of evidence before what else their document says
 
 def _precise(engine: Engine, call: Call) -> Answer:
     work = Work(engine, call)
-    answer = work.ask.hybrid_search(work.args["query"], "exact", None, work.wanted, **work.bounds)
-    return work.shown(_with_context(work, listed_of(answer)))
+    query = work.args["query"]
+    answer = work.onward.hybrid_search(query, "exact", None, CANDIDATES, **work.bounds)
+    return work.shown(_with_context(work, listed_of(answer, work.offset)))
 
 
 def _evidence(engine: Engine, call: Call) -> Answer:
-    """Passages of documents and sections that are about one of the claims come first.
+    """Of the first passages those of documents and sections about one of the claims lead.
 
     Behind the first few stand the other passages of the best document that hold either claim: one
-    sentence seldom is all that there is to know.
+    sentence seldom is all that there is to know. No page changes the order of those before it.
     """
     work = Work(engine, call)
     args = work.args
     claims = args["claim_a"], args["claim_b"]
-    answer = work.ask.verify_hypothesis(*claims, args["scope"], k=work.wanted, **work.bounds)
+
+    def ask(start: int, k: int = CANDIDATES, **bounds: Any) -> Answer:
+        bounds = {**work.bounds, **bounds}
+        return Inside(engine, start).verify_hypothesis(*claims, args["scope"], k=k, **bounds)
+
+    answer = ask(0)
+    beyond = bool(answer.report.cursor)
     listed = listed_of(answer)
+    n = len(listed.items)
     listed.items.sort(key=lambda item: min(_distance(item, claim) for claim in claims))
     if answer.report.total:
         first = engine.snapshot.chunk(listed.items[0].chunk_id)
         either = work.ask.hybrid_search(
             " ".join(claims), "sparse", None, 12, f"doc:{first.doc_id}", **work.bounds
         )
-        known = {item.chunk_id for item in listed.items}
+        whole = ask(0, K_MOST, detail="ids") if beyond else answer
+        known = {item.chunk_id for item in (*listed.items, *whole.items)}
         more = [item for item in either.items if item.chunk_id not in known]
         for item in more:
             item.relaxed = "context"
         listed.items[EVIDENCE_FIRST:EVIDENCE_FIRST] = more
+    if beyond:  # the others come in the order of the plain answer
+        shift = len(listed.items) - n
+        begin = max(work.offset - shift, n)
+        others = ask(begin)
+        listed.report.cursor = others.report.cursor
+        if begin == n:
+            listed.items += others.items
+        else:
+            listed.items, listed.start = list(others.items), begin + shift
     return work.shown(_with_context(work, listed))
 
 
@@ -71,17 +89,20 @@ def _distance(item: Item, claim: str) -> int:
 def _refine(engine: Engine, call: Call) -> Answer:
     work = Work(engine, call)
     args = work.args
-    answer = work.ask.contextual_refine(
-        args["result_ids"], args["query"], within=args["within"], k=work.wanted, **work.bounds
+    answer = work.onward.contextual_refine(
+        args["result_ids"], args["query"], within=args["within"], k=CANDIDATES, **work.bounds
     )
-    return work.shown(listed_of(answer))
+    return work.shown(listed_of(answer, work.offset))
 
 
 def _navigate(engine: Engine, call: Call) -> Answer:
     work = Work(engine, call)
     args = work.args
-    answer = work.ask.navigate(
-        args["entity"], args["relation"] or None, k=NODES_MOST, **work.bounds
+    relation = args["relation"] or None
+    answer = work.gathered(
+        lambda cursor: work.ask.navigate(
+            args["entity"], relation, k=NODES_MOST, cursor=cursor, **work.bounds
+        )
     )
     return work.shown(_joined(answer))
 
@@ -162,7 +183,7 @@ def _folded(text: str) -> str:
 
 def _instead(work: Work, nothing: Answer, name: str, why: str) -> Listed:
     """What a search for the name finds, where the graph has nothing."""
-    found = work.ask.hybrid_search(f'"{_bare(name)}"', "exact", None, work.wanted, **work.bounds)
+    found = work.onward.hybrid_search(f'"{_bare(name)}"', "exact", None, CANDIDATES, **work.bounds)
     taken = Fallback("search", why, found.report.query, len(found.items))
     report = replace(found.report, fallbacks=(taken, *found.report.fallbacks))
     if report.no_hit is None:
@@ -170,7 +191,7 @@ def _instead(work: Work, nothing: Answer, name: str, why: str) -> Listed:
     report.total = nothing.report.total
     for item in found.items:
         item.relaxed = item.relaxed or "search"
-    return Listed(report, list(found.items))
+    return Listed(report, list(found.items), start=work.offset)
 
 
 def _with_context(work: Work, listed: Listed) -> Listed:

@@ -27,11 +27,15 @@ TEXT_LEAST = 200  # characters of a passage that is cut to fit
 
 @dataclass
 class Listed:
-    """The list of a tool: items, best first, then `context` where there is room left."""
+    """The list of a tool: items, best first, then `context` where there is room left.
+
+    Where a page needs only what is new on it, the first `start` of the list are not among `items`.
+    """
 
     report: Report
     items: list[Item]
     context: list[Item] = field(default_factory=list)
+    start: int = 0
 
 
 def page(engine: Engine, call: Call, listed: Listed, offset: int) -> Answer:
@@ -44,7 +48,7 @@ def page(engine: Engine, call: Call, listed: Listed, offset: int) -> Answer:
     kept: list[Item] = []
     texts: dict[str, Item] = {}
     at = offset
-    for item in listed.items[offset:]:
+    for item in listed.items[offset - listed.start :]:
         first = texts.get(item.excerpt)
         if first is not None and not item.cut:
             same = Same(item.chunk_id, item.source, item.path, item.span)
@@ -63,7 +67,7 @@ def page(engine: Engine, call: Call, listed: Listed, offset: int) -> Answer:
         kept.append(shown)
         texts[item.excerpt] = shown
         at += 1
-    more = at > offset and (at < len(listed.items) or beyond)
+    more = at > offset and (at < listed.start + len(listed.items) or beyond)
     if not more and not offset:
         for item in listed.context:
             shown = _fitted(item, left, must=False)
