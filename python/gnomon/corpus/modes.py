@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from .query_ast import Word, leaves
+from .query_ast import Quoted, Word, leaves
 from .query_compile import Compiler
 from .query_parse import Parsed, parse
 from .slots import Slots
 
 _CONCRETE = re.compile(
     r"[A-Za-z]\w*_\w|[a-z][A-Z]|[A-Z][a-z0-9]+[A-Z]|::|->|\w\.\w|\w/\w|^--?\w|\(\)|^[@$]\w"
-    r"|[A-Za-z]\d|\d[A-Za-z]|^#?\d{3,}$"
+    r"|[A-Za-z]\d|\d[A-Za-z]|^#?\d{3,}$|^[A-Z]{4,}$"
 )
 _WORDS_BESIDE_PHRASE = 3
 _RARE_SHARE, _RARE_LEAST = 0.005, 20
@@ -54,15 +54,21 @@ def _is_expression(parsed: Parsed) -> bool:
 
 
 def _concrete(parsed: Parsed, slots: Slots) -> tuple[str, ...]:
-    """Reasons to trust the terms: identifiers, codes, paths that few passages hold."""
+    """Reasons to trust the terms: identifiers, codes, paths, quotations that few passages hold."""
     compiler = Compiler(slots)
     rare = max(int(slots.n_live * _RARE_SHARE), _RARE_LEAST)
     found = []
     for leaf, negated in leaves(parsed.node):
-        if negated or not isinstance(leaf, Word) or not _CONCRETE.search(leaf.text.rstrip("?.,!")):
+        quoted = isinstance(leaf, Quoted)
+        if negated or not isinstance(leaf, (Word, Quoted)) or not (quoted or _is_code(leaf.text)):
             continue
         query = compiler.query(leaf)
         df = 0 if query is None else slots.count(query)
-        if df <= rare:
-            found.append(f"concrete term {leaf.text[:80]!r}: df={df}")
+        if df <= rare and (df or not quoted):  # words that are quoted from elsewhere tell nothing
+            kind = "quoted text" if quoted else "concrete term"
+            found.append(f"{kind} {leaf.text[:80]!r}: df={df}")
     return tuple(found[:5])
+
+
+def _is_code(text: str) -> bool:
+    return _CONCRETE.search(text.rstrip("?.,!")) is not None
