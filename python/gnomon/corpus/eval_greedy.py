@@ -123,6 +123,9 @@ class _Explorer:
                 if not item.relaxed and _CHANGES.search(item.path.rpartition("/")[2]):
                     self.ask("navigate", entity=item.chunk_id, relation="parent")
                     return
+        elif _OPTIONS.search(self.asked.text) and not self.rare_names(anew=False):
+            for name in self.names_of_headings()[:1]:
+                self.refer(name)
 
     def fill(self) -> None:
         """Asks for clauses until all are covered or nothing is gained."""
