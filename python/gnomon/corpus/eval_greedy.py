@@ -40,7 +40,11 @@ REFERENCES_MAX = 2
 CLAUSES_AROUND = 3
 _OF_CODE = re.compile("option:|function:|class:")
 _CODE = re.compile(r"[a-z0-9]\w*[A-Z]|_|\(|=")
-_ABOUT_FOUND = re.compile(r"\b(?:it|its|they|them|the latter)\b|\b(?:this|that)$", re.I)
+_ABOUT_FOUND = re.compile(
+    r"\b(?:it|its|they|them|the latter)\b|\b(?:this|that)$"
+    r"|\b(?:do|does|did|is|are|was|were|can|could|will|would)\s+(?:this|that)\b",
+    re.I,
+)
 _VERSIONS = re.compile(r"\b(?:versions?|releases?|since)\b", re.I)
 _CHANGES = re.compile(r"chang|release|history|news|version", re.I)
 _OPTIONS = re.compile(r"\b(?:variable|option|propert|parameter|setting)", re.I)
