@@ -12,8 +12,9 @@ from .slots import Slots
 
 _CONCRETE = re.compile(
     r"[A-Za-z]\w*_\w|[a-z][A-Z]|[A-Z][a-z0-9]+[A-Z]|::|->|\w\.\w|\w/\w|^--?\w|\(\)|^[@$]\w"
-    r"|[A-Za-z]\d|\d[A-Za-z]|^#?\d{3,}$|^[A-Z]{4,}$"
+    r"|[A-Za-z]\d|\d[A-Za-z]|^#?\d{3,}$"
 )
+_ACRONYM = re.compile(r"[A-Z]{4,}")
 _WORDS_BESIDE_PHRASE = 3
 _RARE_SHARE, _RARE_LEAST = 0.005, 20
 
@@ -37,7 +38,7 @@ def choose(text: str, mode: str, operator: str, slots: Slots, dense: bool) -> Ch
         marks = ", ".join(sorted(parsed.kinds - {"word", "(", ")"}))
         again = parsed if operator else parse(text, "and")
         return Choice("exact", again, (f"the query language is used: {marks}",))
-    concrete = _concrete(parsed, slots)
+    concrete = _concrete(parsed, slots, shouted=not any(map(str.islower, text)))
     if concrete:
         return Choice("sparse", parsed, concrete)
     if dense:
@@ -53,14 +54,16 @@ def _is_expression(parsed: Parsed) -> bool:
     return "phrase" in parsed.kinds and parsed.words <= _WORDS_BESIDE_PHRASE
 
 
-def _concrete(parsed: Parsed, slots: Slots) -> tuple[str, ...]:
-    """Reasons to trust the terms: identifiers, codes, paths, quotations that few passages hold."""
+def _concrete(parsed: Parsed, slots: Slots, shouted: bool) -> tuple[str, ...]:
+    """Reasons to trust the terms: identifiers, acronyms, paths, quotations that few hold."""
     compiler = Compiler(slots)
     rare = max(int(slots.n_live * _RARE_SHARE), _RARE_LEAST)
     found = []
     for leaf, negated in leaves(parsed.node):
         quoted = isinstance(leaf, Quoted)
-        if negated or not isinstance(leaf, (Word, Quoted)) or not (quoted or _is_code(leaf.text)):
+        if negated or not isinstance(leaf, (Word, Quoted)):
+            continue
+        if not (quoted or _is_code(leaf.text, not shouted)):
             continue
         query = compiler.query(leaf)
         df = 0 if query is None else slots.count(query)
@@ -70,5 +73,6 @@ def _concrete(parsed: Parsed, slots: Slots) -> tuple[str, ...]:
     return tuple(found[:5])
 
 
-def _is_code(text: str) -> bool:
-    return _CONCRETE.search(text.rstrip("?.,!")) is not None
+def _is_code(text: str, acronyms: bool) -> bool:
+    bare = text.rstrip("?.,!")
+    return bool(_CONCRETE.search(bare) or (acronyms and _ACRONYM.fullmatch(bare)))

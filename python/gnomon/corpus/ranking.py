@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from .answers import Part
 
 FUSED = 100  # how deep hybrid looks into each index
-# Two rankings of which a reader sees the first few: with the usual 60 a passage that both rank about
-# fiftieth beats one that either ranks second. 5 is within a point of the better of the two rankings,
-# or above it, on MuSiQue and HotpotQA (benchmarks/bench_corpus_multihop.py); 60 is not.
+# Of two rankings a reader sees the first few: with the usual 60 what both rank fiftieth beats what
+# one ranks second. With 5 both together are above the better one, or within a point of it, on
+# MuSiQue and HotpotQA (benchmarks/bench_corpus_multihop.py); with 60 they are not.
 RRF_K = 5.0
 EVEN: Mapping[str, float] = {"sparse": 1.0, "dense": 1.0}
 

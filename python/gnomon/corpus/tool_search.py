@@ -44,13 +44,13 @@ def search(engine: Engine, call: Call) -> Answer:
     )
     listed = listed_of(answer)
     if answer.report.mode == "hybrid" and _uncovered(listed.items):
-        nearest = work.ask.hybrid_search(args["query"], "dense", filters, work.wanted, **work.bounds)
+        nearest = work.ask.hybrid_search(
+            args["query"], "dense", filters, work.wanted, **work.bounds
+        )
         if _apart(work, filters, nearest.items):
             listed.items = _by_document(work, filters, nearest.items, listed.items)
             step = Fallback(BY_DOCUMENT, OTHER_WORDS, "", len(listed.items))
-            listed.report = replace(
-                listed.report, fallbacks=(*listed.report.fallbacks, step)
-            )
+            listed.report = replace(listed.report, fallbacks=(*listed.report.fallbacks, step))
     return work.shown(listed)
 
 
