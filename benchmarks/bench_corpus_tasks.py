@@ -2,11 +2,13 @@
 
 bench_corpus_tasks.py [INDEX]
 
-INDEX is a corpus of the whole shared folder `data/dbconn` (`gnomon corpus index`), made when it is
-not given. Every policy asks the same tasks within the same calls and tokens: the plan of each task,
-greedy rules, one search, and other programs on the same passages. `hard` rows ask the same in other
-words (`question_hard`), of the sparse index alone, and with vectors of an offline embedder if the
-corpus has them: `quotes` is the share of all quotes of the evidence that the answer showed.
+INDEX is a corpus of the whole shared folder `data/dbconn` (`gnomon corpus index`, with `--embedder
+minilm` for the rows of vectors), made when it is not given: then with vectors if the extra `embed`
+is installed, which takes the embedder several minutes. Every policy asks the same tasks within the
+same calls and tokens: the plan of each task, greedy rules, one search, and other programs on the
+same passages. `hard` rows ask the same in other words (`question_hard`). Without a note a row is
+that of the index without its vectors; `hybrid with` names the embedder. `quotes` is the share of
+all quotes of the evidence that the answers showed.
 """
 
 from __future__ import annotations
@@ -18,10 +20,11 @@ import tempfile
 from pathlib import Path
 
 from gnomon.corpus import Corpus, CorpusIndex, Folder
-from gnomon.corpus.embedders import embedder_of
+from gnomon.corpus.embedders import OfflineEmbedder, embedder_of, offline_embedder
 from gnomon.corpus.eval_report import Evaluation
 from gnomon.corpus.evaluate import evaluate, hard_tasks, load_tasks
 
+TOKENS_FEW = 4000
 SHARED = Path(os.environ.get("GNOMON_SHARED") or Path(__file__).parents[1].parent / "shared")
 
 
@@ -50,11 +53,24 @@ def measure(index: Path) -> None:
     sparse = Corpus.open(index)
     report(evaluate(sparse, tasks, files=SHARED / "data" / "dbconn"), "")
     hard = hard_tasks(tasks)
-    report(evaluate(sparse, hard, ["single_shot", "fts5"]), ", hard, sparse")
+    report(evaluate(sparse, hard, ["single_shot", "greedy", "fts5"]), ", hard, sparse")
     made = embedder_of(sparse.snapshot.embedder)
-    if made is not None:
-        both = Corpus.open(index, embedder=made)
-        report(evaluate(both, hard, ["single_shot"]), f", hard, hybrid with {made.name}")
+    if made is None:
+        print("# nothing is measured with vectors: the index has none", flush=True)
+        return
+    both, label = Corpus.open(index, embedder=made), f", hybrid with {made.name}"
+    report(evaluate(both, tasks, ["single_shot", "greedy"]), label)
+    report(evaluate(both, hard, ["single_shot", "greedy"]), f", hard{label}")
+    few = evaluate(both, hard, ["greedy"], tokens_max=TOKENS_FEW, answer_tokens=TOKENS_FEW // 4)
+    report(few, f", hard{label}, {TOKENS_FEW:,} tokens in all")
+
+
+def offline() -> OfflineEmbedder | None:
+    try:
+        return offline_embedder("minilm")
+    except ImportError as error:
+        print(f"# the index gets no vectors: {error}", flush=True)
+        return None
 
 
 def main() -> None:
@@ -64,7 +80,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         path = Path(place) / "dbconn.corpus"
         with CorpusIndex.create(path) as index:
-            index.update([Folder("dbconn", SHARED / "data" / "dbconn")])
+            index.update([Folder("dbconn", SHARED / "data" / "dbconn")], embedder=offline())
         measure(path)
 
 

@@ -76,8 +76,13 @@ def test_auto_prefers_the_sparse_index_for_concrete_terms() -> None:
     assert concrete.report.why == ("concrete term 'max_allowed_packet': df=3",)
     assert corpus.hybrid_search("how big may it be").report.mode == "hybrid"
     assert corpus.hybrid_search('"too big"').report.mode == "exact"
-    asked = 'what does "Public Key Retrieval" mean when it is not allowed'
-    assert corpus.hybrid_search(asked).report.mode == "hybrid"
+    quoted = corpus.hybrid_search('what does "Public Key Retrieval" mean when it is not allowed')
+    assert quoted.report.mode == "sparse"
+    assert quoted.report.why == ("quoted text 'Public Key Retrieval': df=1",)
+    nowhere = 'what does "Private Key Retrieval" mean when it is not allowed'
+    assert corpus.hybrid_search(nowhere).report.mode == "hybrid"
+    assert corpus.hybrid_search("what is a MITM attack").report.mode == "sparse"
+    assert corpus.hybrid_search("WHAT ABOUT ATTACKS").report.mode == "hybrid"  # all are capitals
     extended = corpus.hybrid_search("allowPublicKeyRetrieval", k=5)
     assert [item.relaxed for item in extended] == ["", "dense", "dense", "dense", "dense"]
     assert (extended.report.total, extended.report.fallbacks[0].step) == (1, "dense")

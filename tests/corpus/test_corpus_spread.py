@@ -14,8 +14,11 @@ from gnomon.cli import cli
 from gnomon.corpus import Corpus, CorpusIndex, Documents
 from gnomon.corpus.learned import LearnedWeights, observe
 from gnomon.corpus.near_duplicates import jaccard, near_duplicates, shingles_of
+from gnomon.corpus.ranking import RRF_K, Ranking, fused
 from gnomon.corpus.spread import _similarity
 from gnomon.reference.mmr import mmr
+from hypothesis import given
+from hypothesis import strategies as st
 
 
 def body(seed: int) -> str:
@@ -140,6 +143,27 @@ def outcomes(dense: int) -> LearnedWeights:
     return learned
 
 
+_RANKED = st.lists(st.integers(0, 60), unique=True, min_size=1, max_size=50)
+
+
+@given(_RANKED, _RANKED)
+def test_what_leads_one_ranking_is_among_the_first_of_the_fusion(
+    words: list[int], near: list[int]
+) -> None:
+    """What stands above it has one of the ranks 1 to 6, of which two rankings have twelve."""
+    sparse = Ranking(words, [1.0] * len(words))
+    found = fused(sparse, dict.fromkeys(near, 0.5), 100)
+    for first in (words[0], near[0]):
+        assert found.slots.index(first) <= 12
+    assert sorted(found.slots) == sorted({*words, *near})
+    for slot, score in zip(found.slots, found.scores, strict=True):
+        ranks = [ranked.index(slot) + 1 for ranked in (words, near) if slot in ranked]
+        total = 0.0
+        for rank in ranks:
+            total += 1.0 / (RRF_K + rank)
+        assert score == total
+
+
 def test_learned_weights_count_in_the_fusion_and_are_told(tmp_path: Path) -> None:
     with CorpusIndex.create(tmp_path / "x") as index:
         index.update([Documents("docs", pages())], embedder=embed)
@@ -162,8 +186,8 @@ def test_learned_weights_count_in_the_fusion_and_are_told(tmp_path: Path) -> Non
         before = even[item.chunk_id].score
         assert before is not None
         for part, same in zip(item.score.parts, before.parts, strict=True):
-            rank = round(1 / same.value - 60)
-            assert part.value == weights[part.name.removeprefix("rrf:")] / (60.0 + rank)
+            rank = round(1 / same.value - RRF_K)
+            assert part.value == weights[part.name.removeprefix("rrf:")] / (RRF_K + rank)
     unasked = plain.hybrid_search("release word7", "hybrid", task="words")
     assert not any("learned" in note for note in unasked.report.notes)  # off by default
     learned.note("words", "dense", True)  # does not reach a corpus that is open

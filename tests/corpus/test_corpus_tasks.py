@@ -8,17 +8,21 @@ of them. GNOMON_DBCONN=full runs it on the whole.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import dbconn_index
 import pytest
 from click.testing import CliRunner
 from gnomon.cli import cli
+from gnomon.corpus.answers import Answer, Fallback, Item, Named, Report
 from gnomon.corpus.api import Corpus
+from gnomon.corpus.eval_greedy import _ABOUT_FOUND, greedy
 from gnomon.corpus.eval_report import Evaluation
 from gnomon.corpus.eval_tasks import Task, load_tasks
 from gnomon.corpus.eval_world import World
 from gnomon.corpus.evaluate import asked_model, evaluate
+from gnomon.corpus.tool_search import BY_DOCUMENT
 
 
 @pytest.fixture(scope="session")
@@ -121,3 +125,41 @@ def test_the_command_prints_a_table_and_writes_the_page(
     done = CliRunner().invoke(cli, [*command, "--policy", "psychic"])
     assert done.exit_code == 2
     assert "no policy 'psychic'" in done.output
+
+
+def test_greedy_asks_around_where_a_question_is_in_other_words() -> None:
+    """It reads on, asks each clause, and looks up the first code that a heading names."""
+    asked: list[tuple[str, dict[str, object]]] = []
+
+    class Canned(World):
+        def __init__(self, step: str) -> None:
+            self.passages, self.step = 1000, step
+
+        def call(self, tool: str, arguments: Mapping[str, object]) -> Answer:
+            asked.append((tool, dict(arguments)))
+            item = Item("c1", "docs", "a.md", (0, 9), title="A", excerpt="An old leniency.")
+            item.heading = ("Trouble", "Use ignoreThing=true")
+            item.entities = (Named("version:1.0"), Named("option:ignorething"))
+            steps = (Fallback(self.step, "why"),)
+            cursor = "" if "cursor" in arguments else "next"
+            return Answer(Report("x", 0, fallbacks=steps, cursor=cursor), [item])
+
+    question = "Commands fail since the driver was changed. How do we get leniency back?"
+    assert greedy(Task("t", question), Canned(BY_DOCUMENT))
+    search = "search_general_knowledge"
+    assert asked == [
+        (search, {"query": question}),
+        (search, {"query": question, "cursor": "next"}),
+        (search, {"query": "Commands fail since the driver was changed"}),
+        (search, {"query": "How do we get leniency back"}),
+        ("find_api_reference", {"entity": "option:ignorething"}),
+    ]
+    asked.clear()
+    greedy(Task("t", question), Canned("sparse"))
+    assert (search, {"query": question, "cursor": "next"}) not in asked
+
+
+def test_that_after_an_auxiliary_is_about_what_was_found() -> None:
+    assert _ABOUT_FOUND.search("for which logins does that not work")
+    assert _ABOUT_FOUND.search("what is it good for")
+    assert not _ABOUT_FOUND.search("the option that limits packets")

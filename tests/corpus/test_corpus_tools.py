@@ -12,6 +12,7 @@ from gnomon.agent import EVIDENCE_SCHEMA, ToolRuntime, compile_schema
 from gnomon.corpus.answers import Answer
 from gnomon.corpus.api import Corpus
 from gnomon.corpus.tool_answers import as_json, tokens_of, told
+from gnomon.corpus.tool_search import BY_DOCUMENT
 from gnomon.corpus.tool_specs import META_PROMPT, NAMES, SPECS
 from gnomon.corpus.toolset import (
     answer_tool,
@@ -287,5 +288,33 @@ def test_a_question_in_other_words_is_asked_of_the_nearest_documents_first() -> 
     asked = {"query": "winter remedies against frozen pipes wanted urgently"}
     answer = answer_tool(corpus, "search_general_knowledge", asked)
     assert answer.report.mode == "hybrid"
+    assert [step.step for step in answer.report.fallbacks] == [BY_DOCUMENT]
     assert [item.path for item in answer.items[:2]] == ["a.md", "b.md"]
     assert {item.path for item in answer.items[:5:2]} == {"a.md"}
+    held = answer_tool(corpus, "search_general_knowledge", {"query": "another garden, roses"})
+    assert (held.report.mode, held.report.fallbacks) == ("hybrid", ())
+
+
+def test_where_words_and_vectors_agree_nothing_is_asked_by_document() -> None:
+    """Most words are nowhere, but the passages that hold the others are the nearest as well."""
+    from corpora import corpus_of
+    from gnomon.corpus import Source, process_document
+
+    def corpus(near: str) -> Corpus:
+        def embed(texts: list[str]) -> Any:
+            wanted = [near in text or "unheard" in text for text in texts]
+            return [[1.0, 0.0] if one else [0.1, 1.0] for one in wanted]
+
+        source = Source(name="docs")
+        texts = [f"# {word} {n}\n\nText.\n" for word in ("Rose", "Tulip") for n in range(25)]
+        raw = [(f"{n}.md", text.encode()) for n, text in enumerate(texts)]
+        made = [(process_document(text, source, path=path), text, source) for path, text in raw]
+        return corpus_of(made, embedder=embed)
+
+    asked = {"query": "rose unheard unseen unknown unsaid things"}
+    apart = answer_tool(corpus("Tulip"), "search_general_knowledge", asked)
+    assert [step.step for step in apart.report.fallbacks] == [BY_DOCUMENT]
+    assert apart.items[0].title.startswith("Tulip")
+    together = answer_tool(corpus("Rose"), "search_general_knowledge", asked)
+    assert (together.report.mode, together.report.fallbacks) == ("hybrid", ())
+    assert together.items[0].title.startswith("Rose")

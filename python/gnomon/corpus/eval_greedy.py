@@ -13,6 +13,11 @@
    says "it" or "that" it is about what was found: `refine` in the best documents. Else
    `search_general_knowledge`. A call that covers nothing better ends the search.
 
+A question that names and quotes nothing may be in other words than the corpus: the report of 2 says
+so (`BY_DOCUMENT`), which takes vectors. No count of words then tells what is covered, so instead of
+3 to 5 each clause is a question of its own, and the first names that headings of passages have are
+looked up by `find_api_reference`.
+
 All rules look at the form of the question and at what the tools tell, at no subject.
 """
 
@@ -26,13 +31,20 @@ from .answers import Answer, Item
 from .eval_questions import Asked, parts, read_question, stem, words
 from .eval_tasks import Task
 from .eval_world import OutOfCallsError, World
+from .tool_search import BY_DOCUMENT
 
 RARE = 0.005  # of the passages: a name this rare is worth a look of its own
 COVERED = 0.6  # of a clause's weight in the passages of one document
 BETTER = 0.05  # of coverage: what a call must bring for another one to be worth it
 REFERENCES_MAX = 2
+CLAUSES_AROUND = 3
+_OF_CODE = re.compile("option:|function:|class:")
 _CODE = re.compile(r"[a-z0-9]\w*[A-Z]|_|\(|=")
-_ABOUT_FOUND = re.compile(r"\b(?:it|its|they|them|the latter)\b|\b(?:this|that)$", re.I)
+_ABOUT_FOUND = re.compile(
+    r"\b(?:it|its|they|them|the latter)\b|\b(?:this|that)$"
+    r"|\b(?:do|does|did|is|are|was|were|can|could|will|would)\s+(?:this|that)\b",
+    re.I,
+)
 _VERSIONS = re.compile(r"\b(?:versions?|releases?|since)\b", re.I)
 _CHANGES = re.compile(r"chang|release|history|news|version", re.I)
 _OPTIONS = re.compile(r"\b(?:variable|option|propert|parameter|setting)", re.I)
@@ -66,7 +78,10 @@ class _Explorer:
         else:
             first = None
         if first is None or not self.all_covered():
-            self.ask("search_general_knowledge", query=self.asked.text[:2000])
+            found = self.ask("search_general_knowledge", query=self.asked.text[:2000])
+            if first is None and not self.rare_names() and _in_other_words(found):
+                self.ask_around(found)
+                return self.found
         if any(self.absent(name) for name in self.asked.names):
             return False
         for name in self.rare_names()[:REFERENCES_MAX]:
@@ -75,6 +90,28 @@ class _Explorer:
             self.follow(first)
         self.fill()
         return self.found
+
+    def ask_around(self, first: Answer) -> None:
+        """More of the same documents, each clause by itself, then what headings are about."""
+        if first.report.cursor:
+            query, cursor = self.asked.text[:2000], first.report.cursor
+            self.ask("search_general_knowledge", query=query, cursor=cursor)
+        whole = len(self.asked.words)
+        clauses = [c for c in self.asked.clauses if len(words(c)) <= 0.8 * whole]
+        for clause in clauses[:CLAUSES_AROUND]:
+            self.ask("search_general_knowledge", query=clause)
+        for name in self.names_of_headings()[:REFERENCES_MAX]:
+            self.refer(name)
+
+    def names_of_headings(self) -> list[str]:
+        """What the headings of the passages name, in the order in which they were shown."""
+        found = (
+            named.id
+            for _, item in self.shown
+            for named in item.entities
+            if _OF_CODE.match(named.id) and _folded(named.id) in _folded("".join(item.heading[-1:]))
+        )
+        return list(dict.fromkeys(found))
 
     def follow(self, first: Answer) -> None:
         """From an error to its option, from a change to its release."""
@@ -90,6 +127,9 @@ class _Explorer:
                 if not item.relaxed and _CHANGES.search(item.path.rpartition("/")[2]):
                     self.ask("navigate", entity=item.chunk_id, relation="parent")
                     return
+        elif _OPTIONS.search(self.asked.text) and not self.rare_names(anew=False):
+            for name in self.names_of_headings()[:1]:
+                self.refer(name)
 
     def fill(self) -> None:
         """Asks for clauses until all are covered or nothing is gained."""
@@ -185,6 +225,10 @@ class _Explorer:
         for known in held.values():
             best = max(best, _sum(weights[one] for one in weights if one in known))
         return best / whole if whole else 1.0
+
+
+def _in_other_words(answer: Answer) -> bool:
+    return any(step.step == BY_DOCUMENT for step in answer.report.fallbacks)
 
 
 def _bare(name: str) -> str:

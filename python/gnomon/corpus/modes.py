@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from .query_ast import Word, leaves
+from .query_ast import Quoted, Word, leaves
 from .query_compile import Compiler
 from .query_parse import Parsed, parse
 from .slots import Slots
@@ -14,6 +14,7 @@ _CONCRETE = re.compile(
     r"[A-Za-z]\w*_\w|[a-z][A-Z]|[A-Z][a-z0-9]+[A-Z]|::|->|\w\.\w|\w/\w|^--?\w|\(\)|^[@$]\w"
     r"|[A-Za-z]\d|\d[A-Za-z]|^#?\d{3,}$"
 )
+_ACRONYM = re.compile(r"[A-Z]{4,}")
 _WORDS_BESIDE_PHRASE = 3
 _RARE_SHARE, _RARE_LEAST = 0.005, 20
 
@@ -37,7 +38,7 @@ def choose(text: str, mode: str, operator: str, slots: Slots, dense: bool) -> Ch
         marks = ", ".join(sorted(parsed.kinds - {"word", "(", ")"}))
         again = parsed if operator else parse(text, "and")
         return Choice("exact", again, (f"the query language is used: {marks}",))
-    concrete = _concrete(parsed, slots)
+    concrete = _concrete(parsed, slots, shouted=not any(map(str.islower, text)))
     if concrete:
         return Choice("sparse", parsed, concrete)
     if dense:
@@ -53,16 +54,25 @@ def _is_expression(parsed: Parsed) -> bool:
     return "phrase" in parsed.kinds and parsed.words <= _WORDS_BESIDE_PHRASE
 
 
-def _concrete(parsed: Parsed, slots: Slots) -> tuple[str, ...]:
-    """Reasons to trust the terms: identifiers, codes, paths that few passages hold."""
+def _concrete(parsed: Parsed, slots: Slots, shouted: bool) -> tuple[str, ...]:
+    """Reasons to trust the terms: identifiers, acronyms, paths, quotations that few hold."""
     compiler = Compiler(slots)
     rare = max(int(slots.n_live * _RARE_SHARE), _RARE_LEAST)
     found = []
     for leaf, negated in leaves(parsed.node):
-        if negated or not isinstance(leaf, Word) or not _CONCRETE.search(leaf.text.rstrip("?.,!")):
+        quoted = isinstance(leaf, Quoted)
+        if negated or not isinstance(leaf, (Word, Quoted)):
+            continue
+        if not (quoted or _is_code(leaf.text, not shouted)):
             continue
         query = compiler.query(leaf)
         df = 0 if query is None else slots.count(query)
-        if df <= rare:
-            found.append(f"concrete term {leaf.text[:80]!r}: df={df}")
+        if df <= rare and (df or not quoted):  # words that are quoted from elsewhere tell nothing
+            kind = "quoted text" if quoted else "concrete term"
+            found.append(f"{kind} {leaf.text[:80]!r}: df={df}")
     return tuple(found[:5])
+
+
+def _is_code(text: str, acronyms: bool) -> bool:
+    bare = text.rstrip("?.,!")
+    return bool(_CONCRETE.search(bare) or (acronyms and _ACRONYM.fullmatch(bare)))

@@ -5,7 +5,9 @@ from __future__ import annotations
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from .answers import Answer, Item
+from msgspec.structs import replace
+
+from .answers import Answer, Fallback, Item
 from .eval_questions import read_question
 from .query_parse import parse
 from .questions import Call
@@ -16,7 +18,13 @@ if TYPE_CHECKING:
 
 TELLING_LEAST = 3  # words that a query needs before any of them is left out
 ABREAST, OF_EACH, GROUPS = 3, 4, 2  # documents side by side, passages of each, how often
-COVERED = 0.4  # of the weight of a question's words in one passage: less is another vocabulary
+COVERED = 0.45  # of the weight of a question's words in one passage: less is another vocabulary
+COMPARED, AGREEING = 20, 5  # of so many passages of each ranking so many in both: they agree
+BY_DOCUMENT = "by-document"  # the report's step where the nearest documents stand first
+OTHER_WORDS = (
+    "no passage holds much of what the question's words weigh, and the rankings by words and by "
+    "vectors differ: the nearest documents first"
+)
 SEARCH_TASK = "search_general_knowledge"  # whose learned weights the tool takes, if there are any
 
 
@@ -35,18 +43,35 @@ def search(engine: Engine, call: Call) -> Answer:
         **work.bounds,
     )
     listed = listed_of(answer)
-    if answer.report.mode == "hybrid" and _foreign(listed.items):
-        listed.items = _by_document(work, filters, listed.items)
+    if answer.report.mode == "hybrid" and _uncovered(listed.items):
+        nearest = work.ask.hybrid_search(
+            args["query"], "dense", filters, work.wanted, **work.bounds
+        )
+        if _apart(work, filters, nearest.items):
+            listed.items = _by_document(work, filters, nearest.items, listed.items)
+            step = Fallback(BY_DOCUMENT, OTHER_WORDS, "", len(listed.items))
+            listed.report = replace(listed.report, fallbacks=(*listed.report.fallbacks, step))
     return work.shown(listed)
 
 
-def _foreign(items: list[Item]) -> bool:
-    """Whether no passage holds much of what the question's words weigh: it is in other words."""
+def _uncovered(items: list[Item]) -> bool:
+    """Whether no passage holds much of what the question's words weigh."""
     held = (item.confidence for item in items if not item.relaxed)
     return max((c.value for c in held if c and c.basis == "coverage"), default=0.0) < COVERED
 
 
-def _by_document(work: Work, filters: dict[str, str] | None, fused: list[Item]) -> list[Item]:
+def _apart(work: Work, filters: dict[str, str] | None, nearest: list[Item]) -> bool:
+    """Whether the two rankings have little in common: where they agree, both are right."""
+    words = work.ask.hybrid_search(
+        _telling(work.args["query"]), "sparse", filters, COMPARED, operator="or", **work.bounds
+    )
+    shared = {item.chunk_id for item in words.items}
+    return len(shared & {item.chunk_id for item in nearest[:COMPARED]}) < AGREEING
+
+
+def _by_document(
+    work: Work, filters: dict[str, str] | None, nearest: list[Item], fused: list[Item]
+) -> list[Item]:
     """First the passages of the documents nearest to a question, then the fused list.
 
     A question in other words than the corpus's finds the document more surely than the place in
@@ -54,9 +79,8 @@ def _by_document(work: Work, filters: dict[str, str] | None, fused: list[Item]) 
     where. Documents stand side by side, so that one that was taken wrongly costs its share only.
     """
     query = work.args["query"]
-    nearest = work.ask.hybrid_search(query, "dense", filters, work.wanted, **work.bounds)
     snapshot = work.engine.snapshot
-    documents = list(dict.fromkeys(snapshot.chunk(i.chunk_id).doc_id for i in nearest.items))
+    documents = list(dict.fromkeys(snapshot.chunk(i.chunk_id).doc_id for i in nearest))
     kept: dict[str, Item] = {}
     for first in range(0, ABREAST * GROUPS, ABREAST):
         columns = [
