@@ -17,6 +17,7 @@ from .slots import Mask
 
 _SUGGESTIONS = 5
 _CLAUSES_MOST = 12
+_TRIED_MOST = 10  # unknown words for which something is looked for
 _LEAST = 3  # characters of a word that others can be spelt like
 
 
@@ -69,7 +70,7 @@ def _clauses(node: Node, compiler: Compiler, restriction: Restriction) -> list[_
         query = compiler.query(part)
         if query is None:
             continue
-        mask = slots.mask(slots.matching(query))
+        mask = compiler.holds(part)
         shown = f"NOT {part.shown()}" if negated else part.shown()
         found.append(_Clause(shown, slots.live & ~mask if negated else mask, part))
     found += [_Clause(text, mask & slots.live) for text, mask in restriction.clauses]
@@ -138,9 +139,11 @@ def _unknown(node: Node, compiler: Compiler) -> list[Word]:
 def _nearest(nodes: Sequence[Node], compiler: Compiler) -> list[Nearest]:
     """For each unknown word what the corpus has that is spelt like it."""
     found: dict[str, Nearest] = {}
+    tried: set[str] = set()
     for node in nodes:
         for word in _unknown(node, compiler):
-            if word.text not in found and len(found) < _SUGGESTIONS:
+            if word.text not in tried and len(tried) < _TRIED_MOST and len(found) < _SUGGESTIONS:
+                tried.add(word.text)
                 instead = suggestions(word.text, compiler)
                 if instead:
                     found[word.text] = Nearest(word.text, tuple(instead))

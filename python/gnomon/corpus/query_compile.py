@@ -44,6 +44,8 @@ from .slots import Mask, Slots, SlotSet
 _FUZZY_MOST = 255
 _NEAR_MOST = 64  # tokens that the core places near each other
 _PARTS_MOST = 32
+EXPANDING_MOST = 32
+_LOOKS_MOST, _LOOKS_LEAST = 32, 10_000  # times the passages of a corpus, which count as so many
 
 
 class QueryError(ValueError):
@@ -72,6 +74,9 @@ class Compiler:
         self.analyzer = analyzer
         self.regex_spans = RegexSpans(slots.snapshot)
         self._made: dict[Node, Query | None] = {}
+        self._held: dict[Node, Any] = {}  # bits
+        self._expanding: set[Node] = set()
+        self._looks: dict[Node, int] = {}
 
     def query(self, node: Node) -> Query | None:
         """The query object; None for what has no token at all, which is left out of groups.
@@ -81,6 +86,23 @@ class Compiler:
         if node not in self._made:
             self._made[node] = _COMPILERS[type(node)](self, node)
         return self._made[node]
+
+    def holds(self, node: Node) -> Mask:
+        """The passages for which a query holds; found once, kept as bits. None for no token."""
+        known = self._held.get(node)
+        if known is None:
+            query = self.query(node)
+            slots = () if query is None else self.slots.matching(query)
+            known = np.packbits(self.slots.mask(np.asarray(slots, dtype=np.int64)))
+            self._held[node] = known
+        return np.unpackbits(known, count=self.slots.n).view(np.bool_)
+
+    def count(self, node: Node) -> int:
+        """How many passages that is."""
+        query = self.query(node)
+        if isinstance(query, Term):
+            return self.slots.count(query)
+        return 0 if query is None else int(self.holds(node).sum())
 
     def tokens(self, text: str) -> list[str]:
         """The tokens of a word that stand side by side: of an identifier, only the whole."""
@@ -110,6 +132,7 @@ class Compiler:
             return Term(tokens[0], field, node.boost)
         if self.loose:
             return Or(*(Term(token, field) for token in tokens), boost=node.boost)
+        self._look(node, [tokens])
         return Phrase(self.analyzer.tokens(node.text), field=field, boost=node.boost)
 
     def _qualified(self, token: str, text: str) -> list[str]:
@@ -125,6 +148,7 @@ class Compiler:
         field = _field(node.field)
         if len(tokens) == 1:
             return Term(tokens[0], field, node.boost)
+        self._look(node, [tokens])
         if node.slop and len(tokens) > _NEAR_MOST:
             message = f"a phrase with slop has at most {_NEAR_MOST} tokens, got {len(tokens):,}"
             raise QueryError("bad_query", message, "search for a part of it, or without slop")
@@ -133,10 +157,36 @@ class Compiler:
     def _lowered(self, text: str) -> str:
         return self.analyzer.views(text)[1]
 
+    def _look(self, node: Node, parts: list[list[str]]) -> None:
+        """Keeps the work of phrases bounded: each looks into the passages of its rarest token."""
+        dfs = (self.slots.df(token) for token in {token for part in parts for token in part})
+        self._looks[node] = min(dfs, default=0)
+        looks, most = sum(self._looks.values()), _LOOKS_MOST * max(self.slots.n_live, _LOOKS_LEAST)
+        if looks > most:
+            raise QueryError(
+                "too_much_work",
+                f"the phrases and NEARs of a query look into at most {most:,} passages in all "
+                f"({_LOOKS_MOST} times the corpus), got {looks:,} with {node.shown()[:80]!r}",
+                "ask with fewer of them, or with rarer words",
+            )
+
+    def _expands(self, node: Node) -> None:
+        """Keeps the work of patterns bounded: each goes through the dictionary or the text."""
+        self._expanding.add(node)
+        if len(self._expanding) > EXPANDING_MOST:
+            raise QueryError(
+                "too_many_patterns",
+                f"a query has at most {EXPANDING_MOST} different prefixes, fuzzy words, wildcards "
+                f"and regular expressions, got more: {node.shown()[:80]!r}",
+                "ask with whole words, or in several queries",
+            )
+
     def _start(self, node: Start) -> Query:
+        self._expands(node)
         return Prefix(self._lowered(node.text), _field(node.field), node.boost)
 
     def _similar(self, node: Similar) -> Query:
+        self._expands(node)
         text = self._lowered(node.text)
         if len(text) > _FUZZY_MOST:
             message = f"a fuzzy word has at most {_FUZZY_MOST} characters, got {len(text):,}"
@@ -144,6 +194,7 @@ class Compiler:
         return Fuzzy(text, node.edits, field=_field(node.field), boost=node.boost)
 
     def _regex(self, node: Regex) -> Query:
+        self._expands(node)
         try:
             matcher = Matcher(node.pattern, ignore_case=node.ignore_case)
         except ValueError as error:
@@ -165,6 +216,7 @@ class Compiler:
                 parts.append(Phrase(self.analyzer.tokens(text)))
         if len(parts) < 2:
             return None
+        self._look(node, [self.tokens(part.text) for part in node.near])
         if len(parts) > _NEAR_MOST:
             message = f"NEAR takes at most {_NEAR_MOST} words or phrases, got {len(parts):,}"
             raise QueryError("bad_query", message, "name fewer")
@@ -268,11 +320,8 @@ class Compiler:
             for mask in none:
                 found &= ~mask
             return found
-        query = self.query(node)
         found = np.zeros(n, dtype=np.bool_)
-        if query is not None:
-            slots = self.slots.matching(query)
-            found[codes[slots[inside[slots]]]] = True
+        found[codes[self.holds(node) & inside]] = True
         return found
 
 
