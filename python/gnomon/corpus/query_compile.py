@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,7 @@ from .query_ast import (
     Start,
     Within,
     Word,
+    leaves,
     shown_parts,
 )
 from .query_fields import DECLARED, ERROR_TYPES, INDEX_FIELDS
@@ -45,6 +46,7 @@ _FUZZY_MOST = 255
 _NEAR_MOST = 64  # tokens that the core places near each other
 _PARTS_MOST = 32
 EXPANDING_MOST = 32
+REGEXES_MOST = 6
 _LOOKS_MOST, _LOOKS_LEAST = 32, 10_000  # times the passages of a corpus, which count as so many
 
 
@@ -75,7 +77,6 @@ class Compiler:
         self.regex_spans = RegexSpans(slots.snapshot)
         self._made: dict[Node, Query | None] = {}
         self._held: dict[Node, Any] = {}  # bits
-        self._expanding: set[Node] = set()
         self._looks: dict[Node, int] = {}
 
     def query(self, node: Node) -> Query | None:
@@ -84,6 +85,8 @@ class Compiler:
         Raises QueryError for a regular expression that is none.
         """
         if node not in self._made:
+            if not self._made:
+                self._expands(node)
             self._made[node] = _COMPILERS[type(node)](self, node)
         return self._made[node]
 
@@ -170,23 +173,26 @@ class Compiler:
                 "ask with fewer of them, or with rarer words",
             )
 
-    def _expands(self, node: Node) -> None:
+    @staticmethod
+    def _expands(node: Node) -> None:
         """Keeps the work of patterns bounded: each goes through the dictionary or the text."""
-        self._expanding.add(node)
-        if len(self._expanding) > EXPANDING_MOST:
-            raise QueryError(
-                "too_many_patterns",
-                f"a query has at most {EXPANDING_MOST} different prefixes, fuzzy words, wildcards "
-                f"and regular expressions, got more: {node.shown()[:80]!r}",
-                "ask with whole words, or in several queries",
-            )
+        patterns = {leaf for leaf, _ in leaves(node) if isinstance(leaf, (Start, Similar))}
+        regexes = {leaf for leaf, _ in leaves(node) if isinstance(leaf, Regex)}
+        for what, found, most in (
+            ("prefixes and fuzzy words", patterns, EXPANDING_MOST),
+            ("regular expressions and words with a * in them", regexes, REGEXES_MOST),
+        ):
+            if len(found) > most:
+                raise QueryError(
+                    "too_many_patterns",
+                    f"a query has at most {most} different {what}, got {len(found):,}",
+                    "ask with whole words, or in several queries",
+                )
 
     def _start(self, node: Start) -> Query:
-        self._expands(node)
         return Prefix(self._lowered(node.text), _field(node.field), node.boost)
 
     def _similar(self, node: Similar) -> Query:
-        self._expands(node)
         text = self._lowered(node.text)
         if len(text) > _FUZZY_MOST:
             message = f"a fuzzy word has at most {_FUZZY_MOST} characters, got {len(text):,}"
@@ -194,7 +200,6 @@ class Compiler:
         return Fuzzy(text, node.edits, field=_field(node.field), boost=node.boost)
 
     def _regex(self, node: Regex) -> Query:
-        self._expands(node)
         try:
             matcher = Matcher(node.pattern, ignore_case=node.ignore_case)
         except ValueError as error:
@@ -276,13 +281,24 @@ class Compiler:
         return All()
 
     def _group(self, node: Group) -> Query | None:
-        must = [each for part in node.must if (each := self.query(part)) is not None]
-        should = [each for part in node.should if (each := self.query(part)) is not None]
-        must_not = [each for part in node.must_not if (each := self.query(part)) is not None]
+        must, should, must_not = map(self._parts, (node.must, node.should, node.must_not))
         if not must and not should and not must_not:
             return None
         least = 1 if should and node.needs_one else 0
         return Boolean(must, should, must_not, minimum_should_match=least, boost=node.boost)
+
+    def _parts(self, nodes: Sequence[Node]) -> list[Query]:
+        """The queries of a list, those that score nothing once."""
+        found = []
+        seen: set[int] = set()
+        for node in nodes:
+            query = self.query(node)
+            if query is None or id(query) in seen:
+                continue
+            if isinstance(query, Where):
+                seen.add(id(query))
+            found.append(query)
+        return found
 
     def _within(self, node: Within) -> Query | None:
         if self.query(node.node) is None:

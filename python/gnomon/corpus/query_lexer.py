@@ -57,10 +57,10 @@ class Lexer:
         self.at = 0
         self.tokens: list[Token] = []
 
-    def run(self) -> list[Token]:
-        """All tokens. Raises ParseError."""
+    def run(self, most: int | None = None) -> list[Token]:
+        """All tokens, or at least the first `most`. Raises ParseError."""
         text = self.text
-        while self.at < len(text):
+        while self.at < len(text) and (most is None or len(self.tokens) < most):
             here = text[self.at]
             if here.isspace():
                 self.at += 1
@@ -245,7 +245,7 @@ def lex(text: str, fields: Collection[str]) -> list[Token]:
 def is_plain(word: str, fields: Collection[str]) -> bool:
     """Whether a word, written without escapes, is read as this one word."""
     try:
-        tokens = lex(word, fields)
+        tokens = Lexer(word, fields).run(2)
     except ParseError:
         return False
     return len(tokens) == 1 and tokens[0].kind == "word" and tokens[0].text == word
