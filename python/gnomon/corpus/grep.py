@@ -83,6 +83,19 @@ class Matcher:
         """The compiled pattern; None for a literal that is searched as bytes."""
         return None if self._plain else _compiled(*self._asked)
 
+    @property
+    def blind(self) -> bool:
+        """Whether only RE2 can look for it, and everywhere."""
+        return self.program is None and self.needed == EVERYTHING
+
+    def matches(self, data: bytes) -> bool:
+        """Whether a line matches."""
+        if self.regex is not None and not data.startswith(_BOM):
+            found = self.regex.search(data)
+            if found is None or found.start() < len(data):
+                return found is not None
+        return next(self.lines(data), None) is not None  # at the end there may be no line
+
     def lines(self, data: bytes) -> Iterator[_Found]:
         """The lines that match, in order."""
         start = 3 if data.startswith(_BOM) else 0
@@ -328,6 +341,6 @@ def matching_chunks(live: Live, matcher: Matcher) -> Int64Array:
         _, spot = live.catalogue[rank]
         segment = live.segments[spot.segment]
         for number, _, _, text in segment.rendered_chunks(spot.number):
-            if matcher.may_match(text) and next(matcher.lines(text), None) is not None:
+            if matcher.may_match(text) and matcher.matches(text):
                 found.append(int(segment.cids[number]))
     return np.array(found, np.int64)

@@ -46,6 +46,7 @@ _FUZZY_MOST = 255
 _NEAR_MOST = 64  # tokens that the core places near each other
 _PARTS_MOST = 32
 EXPANDING_MOST = 32
+METAS_MOST = 64
 REGEXES_MOST = 6
 _LOOKS_MOST, _LOOKS_LEAST = 32, 10_000  # times the passages of a corpus, which count as so many
 
@@ -76,6 +77,7 @@ class Compiler:
         self.analyzer = analyzer
         self.regex_spans = RegexSpans(slots.snapshot)
         self._made: dict[Node, Query | None] = {}
+        self._blind = 0  # regular expressions that have to be looked for everywhere
         self._held: dict[Node, Any] = {}  # bits
         self._looks: dict[Node, int] = {}
 
@@ -177,9 +179,11 @@ class Compiler:
     def _expands(node: Node) -> None:
         """Keeps the work of patterns bounded: each goes through the dictionary or the text."""
         patterns = {leaf for leaf, _ in leaves(node) if isinstance(leaf, (Start, Similar))}
+        metas = {leaf for leaf, _ in leaves(node) if isinstance(leaf, Meta)}
         regexes = {leaf for leaf, _ in leaves(node) if isinstance(leaf, Regex)}
         for what, found, most in (
             ("prefixes and fuzzy words", patterns, EXPANDING_MOST),
+            ("conditions on metadata", metas, METAS_MOST),
             ("regular expressions and words with a * in them", regexes, REGEXES_MOST),
         ):
             if len(found) > most:
@@ -206,6 +210,14 @@ class Compiler:
             raise QueryError("bad_regex", str(error), "escape it, or search the words") from None
         except ImportError as error:
             raise QueryError("no_regex", str(error), "search the words") from None
+        self._blind += matcher.blind
+        if self._blind > 1:
+            raise QueryError(
+                "too_many_patterns",
+                "a query has at most one regular expression that holds no three characters which "
+                f"must stand side by side; another is {node.shown()[:80]!r}",
+                "add literal text to it, or search the words",
+            )
         self.regex_spans.add(matcher)
         cids = self.slots.snapshot.matching(matcher)
         return Where(SlotSet(self.slots.mask(self.slots.of_cids(cids))))
