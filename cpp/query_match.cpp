@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <unordered_set>
 
 #include "error.hpp"
 #include "query_pattern.hpp"
@@ -11,6 +12,18 @@ namespace gnomon {
 namespace {
 
 using Kind = QueryNode::Kind;
+
+// Tells clauses that were said before: what they match is known.
+class Once {
+  public:
+    bool is_new(const QueryNode& node) {
+        std::string key = match_key(node);
+        return key.empty() || seen_.insert(std::move(key)).second;
+    }
+
+  private:
+    std::unordered_set<std::string> seen_;
+};
 
 class Matcher {
   public:
@@ -64,10 +77,12 @@ class Matcher {
         DocSet found = within == nullptr ? DocSet(index_.n_docs(), true) : *within;
         if (node.minimum > node.should.size()) return DocSet(index_.n_docs());
         std::vector<const QueryNode*> musts;
-        for (const QueryNode& child : node.children) musts.push_back(&child);
         const bool every_should = node.minimum == node.should.size();
-        if (every_should)
-            for (const QueryNode& child : node.should) musts.push_back(&child);
+        Once once;
+        for (const QueryNode& child : node.children)
+            if (once.is_new(child)) musts.push_back(&child);
+        for (const QueryNode& child : node.should)
+            if (every_should && once.is_new(child)) musts.push_back(&child);
         std::vector<std::uint64_t> costs;
         for (const QueryNode* child : musts) costs.push_back(cost(*child));
         std::vector<std::size_t> order(musts.size());
@@ -76,14 +91,18 @@ class Matcher {
                          [&](std::size_t a, std::size_t b) { return costs[a] < costs[b]; });
         for (const std::size_t i : order) narrow(found, *musts[i]);
         if (node.minimum > 0 && !every_should) found.intersect(match_some(node, found));
-        for (const QueryNode& child : node.must_not) found.subtract(match(child, &found));
+        Once denied;
+        for (const QueryNode& child : node.must_not)
+            if (denied.is_new(child)) found.subtract(match(child, &found));
         return found;
     }
 
     DocSet match_some(const QueryNode& node, const DocSet& within) const {
         DocSet found(index_.n_docs());
         if (node.minimum == 1) {
-            for (const QueryNode& child : node.should) found.unite(match(child, &within));
+            Once once;
+            for (const QueryNode& child : node.should)
+                if (once.is_new(child)) found.unite(match(child, &within));
             return found;
         }
         std::vector<std::uint32_t> counts(index_.n_docs(), 0);
@@ -184,6 +203,29 @@ void check_query(const QueryNode& node, const Bm25Snapshot& snapshot) {
     }
     for (const auto* list : {&node.children, &node.should, &node.must_not})
         for (const QueryNode& child : *list) check_query(child, snapshot);
+}
+
+std::string match_key(const QueryNode& node) {
+    std::string key;
+    const auto add = [&](std::uint64_t number) { key += std::to_string(number) + ' '; };
+    if (node.kind == Kind::docs) return key;
+    for (const std::uint64_t number :
+         {std::uint64_t(node.kind), std::uint64_t{node.edits}, std::uint64_t{node.exact},
+          std::uint64_t{node.swaps}, node.slop, std::uint64_t{node.ordered}, std::uint64_t{node.minimum},
+          node.id ? std::uint64_t{*node.id} + 1 : 0, node.text.size()})
+        add(number);
+    key += node.text;
+    add(node.fields.size());
+    for (const std::size_t field : node.fields) add(field);
+    for (const auto* list : {&node.children, &node.should, &node.must_not}) {
+        add(list->size());
+        for (const QueryNode& child : *list) {
+            const std::string inner = match_key(child);
+            if (inner.empty()) return inner;
+            key += inner;
+        }
+    }
+    return key;
 }
 
 std::vector<std::uint32_t> query_terms(const QueryNode& node, const Bm25Index& segment) {

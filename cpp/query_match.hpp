@@ -5,6 +5,7 @@
 // only for documents that hold every token of a phrase.
 #pragma once
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "bm25_snapshot.hpp"
@@ -20,6 +21,10 @@ DocSet query_match(const QueryNode& node, const Bm25Snapshot& snapshot, std::siz
 
 // The ids that a node which names tokens has in a segment, ascending.
 std::vector<std::uint32_t> query_terms(const QueryNode& node, const Bm25Index& segment);
+
+// A text that only nodes have that match the same documents, whatever the index: equal but for boosts. Empty
+// for a node that holds a set of documents.
+std::string match_key(const QueryNode& node);
 
 // Where the tokens that such a node names stand in a field of a document, ascending. Of an index with
 // positions.

@@ -1,5 +1,6 @@
 // Do positions lie as a phrase or a near asks for? Pure functions of ascending lists, one for each part.
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -8,8 +9,8 @@ namespace gnomon {
 
 using PositionLists = std::span<const std::vector<std::uint32_t>>;
 
-// The positions p such that p + i is in list i for each i, ascending, into out.
-void phrase_starts(PositionLists lists, std::vector<std::uint32_t>& out);
+// The positions p such that p + i is in lists[order[i]] for each i, ascending, into out.
+void phrase_starts(PositionLists lists, std::span<const std::size_t> order, std::vector<std::uint32_t>& out);
 
 // A part of a sloppy phrase or an unordered near: it may stand from v + offset to v + offset + slack, where v
 // is the same for all parts.

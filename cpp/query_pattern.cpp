@@ -1,6 +1,7 @@
 #include "query_pattern.hpp"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 
 namespace gnomon {
@@ -32,12 +33,12 @@ PatternStep::PatternStep(const std::vector<std::uint32_t>& terms, const Bm25Inde
     }
 }
 
-bool PatternStep::seek(std::uint32_t doc) {
-    bool found = false;
+std::uint64_t PatternStep::seek(std::uint32_t doc) {
+    std::uint64_t found = 0;
     for (Alternative& a : alternatives_) {
         a.at = gallop(a.list.docs, a.at, doc);
         a.here = a.at < a.list.docs.size() && a.list.docs[a.at] == doc;
-        found |= a.here;
+        if (a.here) found += a.list.tf(a.at);
     }
     return found;
 }
@@ -71,17 +72,30 @@ void PatternStep::each(std::size_t n_docs, const std::function<void(std::uint32_
 Pattern::Pattern(const QueryNode& node, const Bm25Index& segment, std::size_t field, const TermsOf& terms_of)
     : node_(node), n_docs_(segment.n_docs()) {
     const bool near = node.kind == QueryNode::Kind::near;
-    const auto step = [&](const QueryNode& token) { steps_.emplace_back(terms_of(token), segment, field); };
+    std::map<std::vector<std::uint32_t>, std::size_t> known;
+    std::vector<std::uint32_t> alone;  // by step: the parts that are this one token
+    std::vector<std::uint32_t> count;  // by step: places in the present phrase
+    const auto place = [&](const QueryNode& token, std::vector<std::uint32_t>& counts) {
+        std::vector<std::uint32_t> terms = terms_of(token);
+        const auto [at, is_new] = known.try_emplace(std::move(terms), steps_.size());
+        if (is_new) {
+            steps_.emplace_back(at->first, segment, field);
+            for (std::vector<std::uint32_t>* each : {&least_, &alone, &count}) each->push_back(0);
+        }
+        order_.push_back(at->second);
+        least_[at->second] = std::max(least_[at->second], ++counts[at->second]);
+    };
     for (const QueryNode& child : node.children) {
         if (near && child.kind == QueryNode::Kind::phrase) {
-            for (const QueryNode& token : child.children) step(token);
+            std::fill(count.begin(), count.end(), 0);
+            for (const QueryNode& token : child.children) place(token, count);
             lengths_.push_back(static_cast<std::uint32_t>(child.children.size()));
         } else {
-            step(child);
+            place(child, alone);
             lengths_.push_back(1);
         }
     }
-    if (!near && node.slop == 0) lengths_ = {static_cast<std::uint32_t>(steps_.size())};
+    if (!near && node.slop == 0) lengths_ = {static_cast<std::uint32_t>(order_.size())};
     // Beyond any document a window means no more than "in one field".
     const auto width = static_cast<std::int64_t>(std::min<std::uint64_t>(node.slop, UINT32_MAX));
     for (std::size_t i = 0; i < lengths_.size(); ++i)
@@ -116,19 +130,20 @@ void Pattern::collect(DocSet& out, const DocSet* within) {
 
 bool Pattern::holds_all(std::uint32_t doc) {
     for (const std::size_t step : by_rarity_)
-        if (!steps_[step].seek(doc)) return false;
+        if (steps_[step].seek(doc) < least_[step]) return false;
     return true;
 }
 
 bool Pattern::fits() {
     for (std::size_t i = 0; i < steps_.size(); ++i) steps_[i].positions(lists_[i]);
+    const std::span<const std::size_t> order(order_);
     if (lengths_.size() == 1) {
-        phrase_starts(lists_, starts_[0]);
+        phrase_starts(lists_, order, starts_[0]);
         return !starts_[0].empty() && (node_.kind != QueryNode::Kind::near || parts_[0].slack >= 0);
     }
     std::size_t first = 0;
     for (std::size_t i = 0; i < lengths_.size(); first += lengths_[i++]) {
-        phrase_starts(PositionLists(lists_).subspan(first, lengths_[i]), starts_[i]);
+        phrase_starts(lists_, order.subspan(first, lengths_[i]), starts_[i]);
         if (starts_[i].empty()) return false;
     }
     if (node_.ordered) return fit_order(starts_, lengths_, node_.slop);

@@ -17,8 +17,8 @@ class PatternStep {
   public:
     PatternStep(const std::vector<std::uint32_t>& terms, const Bm25Index& segment, std::size_t field);
     std::uint64_t n_postings() const { return n_postings_; }
-    // Documents ascend from call to call.
-    bool seek(std::uint32_t doc);
+    // How often the document holds one of the tokens. Documents ascend from call to call.
+    std::uint64_t seek(std::uint32_t doc);
     // Positions in the document of the last seek(), which found it.
     void positions(std::vector<std::uint32_t>& out);
     // fn(doc) for each document that holds one of the tokens, ascending.
@@ -51,9 +51,14 @@ class Pattern {
 
     const QueryNode& node_;
     std::size_t n_docs_;
+    // A word that stands there many times is one step, so that a phrase of thousands of them costs what its
+    // different words do. least_ is how often a document must hold it: a word of a phrase, or by itself in a
+    // near, stands at another position each time.
     std::vector<PatternStep> steps_;
+    std::vector<std::uint32_t> least_;
     std::vector<std::size_t> by_rarity_;
-    std::vector<std::uint32_t> lengths_;  // steps of each part
+    std::vector<std::size_t> order_;      // the step at each place, part behind part
+    std::vector<std::uint32_t> lengths_;  // places of each part
     std::vector<Part> parts_;
     std::vector<std::vector<std::uint32_t>> lists_;   // positions by step
     std::vector<std::vector<std::uint32_t>> starts_;  // by part

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "bm25_paths.hpp"
 #include "error.hpp"
@@ -95,7 +96,9 @@ class Collector {
         if (node.kind == Kind::term) {
             term = node.id ? scorer_.find(*node.id) : scorer_.find(node.text);
         } else {
-            term = group_term(node, scorer_);
+            const auto [known, is_new] = groups_.try_emplace(match_key(node));
+            if (is_new) known->second = group_term(node, scorer_);
+            term = known->second;
             out_.plain_only |= term != nullptr;
         }
         if (term == nullptr) return;
@@ -105,6 +108,7 @@ class Collector {
 
     const Bm25Scorer& scorer_;
     QueryTerms& out_;
+    std::map<std::string, std::shared_ptr<const Bm25Term>> groups_;  // each is made once, however often said
 };
 
 // Whether every document that matches holds a positive term. False when that is not certain.

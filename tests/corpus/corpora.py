@@ -25,6 +25,8 @@ from gnomon.corpus import (
     walk_sources,
 )
 from gnomon.corpus import Documents as Texts
+from gnomon.corpus.query_compile import Compiler
+from gnomon.corpus.query_parse import parse
 from memory_snapshot import MemorySnapshot
 
 SHARED = Path(os.environ.get("GNOMON_SHARED") or Path(__file__).parents[2].parent / "shared")
@@ -137,14 +139,33 @@ def all_ids(answers: Sequence[Answer]) -> list[str]:
     return [item.chunk_id for answer in answers for item in answer.items]
 
 
-def found(corpus: Corpus, text: str) -> tuple[list[str], int]:
-    """The chunks of every page of an exact search, and the number that the report tells."""
+def found(corpus: Corpus, text: str, paged: int | None = None) -> tuple[list[str], int]:
+    """The chunks of an exact search, and the number that the report tells.
+
+    Those of every page, of 1000 each. With `paged` a page has so many, and where more are told the
+    first must begin what the engine answers as a whole: each page costs what the whole search does.
+    """
     answers = pages(
         corpus.hybrid_search,
         query=text, mode="exact", relax=False, detail="ids", k=1000, max_tokens=100_000,
-    )  # fmt: skip
-    assert answers[0].report.exhaustive
-    return all_ids(answers), answers[0].report.total
+    ) if paged is None else [
+        corpus.hybrid_search(
+            text, "exact", relax=False, detail="ids", k=paged, max_tokens=100_000
+        )
+    ]  # fmt: skip
+    report, shown = answers[0].report, all_ids(answers)
+    assert report.exhaustive
+    if not report.cursor or paged is None:
+        return shown, report.total
+    engine = corpus._shared.engine(None)
+    query = Compiler(engine.slots).query(parse(text, "and").node)
+    assert query is not None
+    tree = engine.slots.plan(query)
+    slots, _, total = engine.slots.answer(tree, report.total + 1, None)
+    assert total == report.total > len(shown) > 0
+    ids = engine.snapshot.ids_of(engine.slots.cids(slots))
+    assert shown == ids[: len(shown)]
+    return ids, total
 
 
 def stored(documents: Documents, place: Path, **options: Any) -> Corpus:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
-from itertools import product
 
 import gnomon
 import numpy as np
@@ -227,11 +227,8 @@ def _phrase(wanted: list[str], slop: int, tokens: list[str], held: set[str]) -> 
     if slop == 0:
         later = [set(each) for each in places]
         return any(all(at + i in later[i] for i in range(len(wanted))) for at in places[0])
-    for choice in product(*places):
-        moved = [place - i for i, place in enumerate(choice)]
-        if len(set(choice)) == len(choice) and max(moved) - min(moved) <= slop:
-            return True
-    return False
+    shifted = [[place - i for place in each] for i, each in enumerate(places)]
+    return _within(shifted, [0] * len(wanted), slop, list(range(len(wanted))))
 
 
 def _near(parts: list[list[str]], window: int, tokens: list[str], held: set[str]) -> bool:
@@ -240,11 +237,38 @@ def _near(parts: list[list[str]], window: int, tokens: list[str], held: set[str]
     starts = [
         [i for i in range(len(tokens)) if tokens[i : i + len(part)] == part] for part in parts
     ]
-    for choice in product(*starts):
-        ends = [start + len(part) - 1 for part, start in zip(parts, choice, strict=True)]
-        if len(set(choice)) == len(choice) and max(ends) - min(choice) <= window:
+    return _within(starts, [len(part) - 1 for part in parts], window, [0] * len(parts))
+
+
+def _within(places: list[list[int]], behind: list[int], window: int, offsets: list[int]) -> bool:
+    """Whether one place of each list can be chosen such that none is chosen twice and the last end
+    (a place and what stands behind it) less the first place is at most `window`.
+
+    Places are told apart with their `offsets` added. Every choice is tried, but for those that
+    begin outside the window already: their number is the product of the lists' lengths.
+    """
+
+    def chosen(taken: tuple[int, ...], low: int, high: int) -> bool:
+        i = len(taken)
+        if i == len(places):
             return True
-    return False
+        first, last = bisect_left(places[i], high - window), bisect_right(places[i], low + window)
+        for place in places[i][first:last]:
+            lower, higher = min(low, place), max(high, place + behind[i])
+            own = place + offsets[i]
+            if (
+                higher - lower <= window
+                and own not in taken
+                and chosen((*taken, own), lower, higher)
+            ):
+                return True
+        return False
+
+    return any(
+        chosen((place + offsets[0],), place, place + behind[0])
+        for place in places[0]
+        if behind[0] <= window
+    )
 
 
 def _meta(node: Meta, done: object, chunk: object) -> bool:

@@ -6,14 +6,17 @@ What the page and the server are sent is in test_corpus_web and test_corpus_mcp.
 from __future__ import annotations
 
 import json
+import random
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import small_corpus
-from corpora import embed
-from gnomon.corpus import Corpus, CorpusIndex, Documents
+from corpora import DBCONN, FULL, embed
+from gnomon.corpus import Answer, Corpus, CorpusIndex, Documents
+from gnomon.corpus.coordinator import Folder
 from gnomon.corpus.model import Source
 from gnomon.corpus.regex_spans import SPANS_MOST
 from gnomon.corpus.tool_answers import as_json
@@ -208,3 +211,131 @@ def test_of_many_matches_in_a_passage_the_first_are_shown(tmp_path: Path) -> Non
     for item in answer:
         assert item.matches
         assert all(text[start:end] == b"a" for start, end in item.matches)
+
+
+def hostile_queries() -> dict[str, str]:
+    """Queries that cost much more than they look like, by name."""
+    rng = random.Random(18)
+
+    def word(n: int = 4) -> str:
+        return "".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=n))
+
+    common = "the of a to in is server connection error table".split()
+    pairs = [f"{one} {other}" for one in common for other in common]
+    return {
+        "a path of 5,000 parts": "/a" * 5000,
+        "5,000 slashes": "/a " * 5000,
+        "one fuzzy word 900 times": "x~2 " * 900,
+        "900 fuzzy words": " ".join(word() + "~2" for _ in range(900)),
+        "32 fuzzy words": " ".join(word() + "~2" for _ in range(32)),
+        "one prefix 900 times": "a* " * 900,
+        "prefixes of everything": " ".join(f"{letter}*" for letter in "abcdefghijklmnopqrstuvwxyz"),
+        "a phrase of one word with slop": '"' + "the " * 64 + '"~1000',
+        "a phrase of one word": '"' + "the " * 4000 + '"',
+        "a phrase of common words": '"' + " ".join(rng.choices(common, k=2500)) + '"',
+        "NEAR of one word": "NEAR(" + " ".join(["the"] * 60) + ", 1000)",
+        "NEAR of words in turn": "NEAR(" + " ".join(["the", "of", "a"] * 20) + ", 1000)",
+        "pairs of common words": " ".join(f'"{pair}"' for pair in pairs),
+        "NEARs of common words": " ".join(f"NEAR({pair}, 1000)" for pair in pairs),
+        "SECTION of hundreds": "SECTION(" + " ".join(common * 60) + ")",
+        "SECTIONs in each other": "SECTION(" * 19 + " AND ".join(common) + ")" * 19,
+        "DOC of unknown words": "DOC(" + " AND ".join(word() for _ in range(600)) + ")",
+        "900 unknown words": " AND ".join(word(8) for _ in range(900)),
+        "unknown identifiers": " AND ".join("_".join(word() for _ in range(8)) for _ in range(350)),
+        "10,000 clauses": "a " * 8000,
+        "a megabyte": "a " * 500_000,
+        "open parentheses": "(" * 16_000,
+        "calls that never close": "f(" * 8000,
+        "deep parentheses": "(" * 8000 + "a" + ")" * 8000,
+        "fields of fields": "title:" * 2500 + "a",
+        "nots": "NOT " * 3000 + "the",
+        "quotation marks": '"' * 15_001,
+        "backslashes": "\\" * 16_000,
+        "stars": "*" * 16_000,
+        "a word of stars": "a*" * 7000,
+        "900 wildcards": " ".join(f"{word(2)}*{word(1)}" for _ in range(900)),
+        "900 expressions": " ".join(f"/{word(1)}.{word(1)}/" for _ in range(900)),
+        "a repeat of repeats": "/(a{1,1000}){1,1000}/",
+        "repeats in repeats": "/((((a{1,9}){1,9}){1,9}){1,9}){1,9}/",
+        "a word of 999 letters": r"/\w{999}/",
+        "900 globs": " ".join(f"path:*{word(1)}*{word(1)}*" for _ in range(900)),
+        "700 ranges": " ".join(f"version:[{low} TO {low + 9}]" for low in range(700)),
+        "a way up": "../" * 5000 + "etc/passwd",
+        "NUL": "\x00" * 16_000,
+        "bidirectional controls": "\u202e\u2066a " * 3000,
+        "joined emoji": "\U0001f469\u200d" * 6000,
+        "marks on marks": "a" + "\u0301" * 12_000,
+    }
+
+
+HOSTILE = hostile_queries()
+
+
+@pytest.fixture(scope="module")
+def bounded(request: pytest.FixtureRequest, whole: Corpus) -> tuple[Corpus, float]:
+    """A corpus and how many seconds of the process a question to it may take."""
+    if not FULL:
+        return whole, 1.5  # of a machine that does other things, on a small corpus
+    place = request.getfixturevalue("tmp_path_factory").mktemp("whole") / "x"
+    with CorpusIndex.create(place) as made:
+        made.update([Folder("dbconn", DBCONN)])
+    corpus = Corpus.open(place, cache_bytes=0)
+    for query in ("a~1 b* /x.y/ entity:x tag:x date:2020 DOC(a) SECTION(b) std::a_b", "zzqx zzqy"):
+        corpus.hybrid_search(query, "exact")  # what is made at the first question
+    return corpus, 0.25
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_what_looks_cheap_is_answered_or_refused_in_bounded_time(
+    bounded: tuple[Corpus, float], name: str
+) -> None:
+    corpus, most = bounded
+    query = HOSTILE[name]
+    found = corpus.hybrid_search("connection", k=5).items
+    asked: dict[str, Callable[[], Answer]] = {
+        "auto": lambda: corpus.hybrid_search(query),
+        "exact": lambda: corpus.hybrid_search(query, "exact"),
+        "refine": lambda: corpus.contextual_refine([item.chunk_id for item in found], query),
+        "grep": lambda: corpus.grep(query[:4096], literal=True),
+        "verify": lambda: corpus.verify_hypothesis(query[:4096], "the server"),
+        "navigate": lambda: corpus.navigate(query),
+        "read": lambda: corpus.read(query),
+    }
+    slow = []
+    for way, ask in asked.items():
+        began = time.process_time()
+        answer = ask()
+        took = time.process_time() - began
+        if took >= most:
+            slow.append(f"{way}: {took:.3f} s")
+        assert len(answer.to_json()) <= 8000
+    assert not slow
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        (" ".join(f"w{n}~2" for n in range(33)), "at most 32 different prefixes and fuzzy words"),
+        (" ".join(f"w{n}*x" for n in range(7)), "at most 6 different regular expressions"),
+        (" ".join(f"path:p{n}" for n in range(65)), "at most 64 different conditions on metadata"),
+        ("/./ /[^z]/", "at most one regular expression that holds no three characters"),
+    ],
+)
+def test_what_is_over_a_limit_is_refused_by_name(whole: Corpus, query: str, said: str) -> None:
+    problem = whole.hybrid_search(query, "exact").report.problem
+    assert problem is not None
+    assert problem.code == "too_many_patterns"
+    assert said in problem.message
+    assert problem.remedy
+
+
+def test_what_is_said_twice_counts_as_written(whole: Corpus) -> None:
+    """Equal clauses are looked up once, but score each time."""
+    for clause in ("connect*", "conection~1", '"key retrieval"'):
+        once, thrice = (
+            {item.chunk_id: item.score.value for item in whole.hybrid_search(text, "exact").items}
+            for text in (clause, f"{clause} {clause} {clause}")
+        )
+        assert once
+        assert thrice.keys() == once.keys()
+        assert all(thrice[key] == pytest.approx(3 * once[key]) for key in once)

@@ -34,7 +34,7 @@ from .snapshot_model import GrepLine, GrepResult
 from .trigrams import Trigrams
 
 _BOM = b"\xef\xbb\xbf"
-_MEMORY = 64 << 20  # bytes that RE2 may use for its automaton
+_MEMORY = 16 << 20  # bytes that RE2 may use for its automaton: it fills them in 0.1 s at most
 _PATTERN_MOST = 10_000  # characters
 
 
@@ -82,6 +82,19 @@ class Matcher:
     def regex(self) -> Any:
         """The compiled pattern; None for a literal that is searched as bytes."""
         return None if self._plain else _compiled(*self._asked)
+
+    @property
+    def blind(self) -> bool:
+        """Whether only RE2 can look for it, and everywhere."""
+        return self.program is None and self.needed == EVERYTHING
+
+    def matches(self, data: bytes) -> bool:
+        """Whether a line matches."""
+        if self.regex is not None and not data.startswith(_BOM):
+            found = self.regex.search(data)
+            if found is None or found.start() < len(data):
+                return found is not None
+        return next(self.lines(data), None) is not None  # at the end there may be no line
 
     def lines(self, data: bytes) -> Iterator[_Found]:
         """The lines that match, in order."""
@@ -328,6 +341,6 @@ def matching_chunks(live: Live, matcher: Matcher) -> Int64Array:
         _, spot = live.catalogue[rank]
         segment = live.segments[spot.segment]
         for number, _, _, text in segment.rendered_chunks(spot.number):
-            if matcher.may_match(text) and next(matcher.lines(text), None) is not None:
+            if matcher.may_match(text) and matcher.matches(text):
                 found.append(int(segment.cids[number]))
     return np.array(found, np.int64)

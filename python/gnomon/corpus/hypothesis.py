@@ -157,7 +157,7 @@ class _Check:
     def _holding(self, claim: _Claim, kind: str, codes: Any, n: int) -> Mask:
         """Groups for which a claim holds; its words may stand in different passages of one."""
         if kind == "chunk":
-            return self.slots.mask(self.slots.matching(claim.query)) & self.mask
+            return self.compiler.holds(claim.node) & self.mask
         return self.compiler.of_groups(claim.node, codes, n, self.mask)
 
     def _near(self, window: int) -> _Together:
@@ -207,9 +207,8 @@ class _Check:
         """Passages that hold a positive part of a claim."""
         mask = np.zeros(self.slots.n, dtype=np.bool_)
         for leaf, negated in leaves(claim.node):
-            query = self.compiler.query(leaf)
-            if query is not None and not negated:
-                mask[self.slots.matching(query)] = True
+            if not negated:
+                mask |= self.compiler.holds(leaf)
         return mask
 
     # When they never do
@@ -251,9 +250,8 @@ class _Check:
         found: dict[str, int] = {}
         for claim in (self.a, self.b):
             for leaf, _ in leaves(claim.node):
-                query = self.compiler.query(leaf)
-                if query is not None:
-                    found[leaf.shown()[:120]] = self.slots.count(query)
+                if self.compiler.query(leaf) is not None:
+                    found[leaf.shown()[:120]] = self.compiler.count(leaf)
         return found
 
     def items(
@@ -262,6 +260,7 @@ class _Check:
         spans = self.compiler.regex_spans
         presenter = self.engine.presenter(detail, found.marker, spans)
         cids = np.asarray(self.slots.cids(np.array(passages, dtype=np.int64)))
+        found.marker.expect(passages)
         for slot, chunk in zip(passages, self.engine.snapshot.at(cids), strict=True):
             parts, held = found.marker.parts(slot)
             score = Score(found.scores[slot], parts, found.scores[slot])

@@ -61,13 +61,11 @@ def line_program(pattern: str, literal: bool, ignore_case: bool) -> _core.LinePr
         node = syntax(pattern, ignore_case)
     elif ignore_case and pattern.isascii():
         node = syntax("".join(f"\\x{ord(sign):02x}" for sign in pattern), True)
-    if node is None:
+    code = _Code()
+    if node is None or not code.emit(node):  # before the window: its search takes long patterns
         return None
     window = _window(node)
     if window is None:
-        return None
-    code = _Code()
-    if not code.emit(node):
         return None
     code.steps.append((_OP["match"], 0, 0))
     run, order = window.run, range(len(window.run))

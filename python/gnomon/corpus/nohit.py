@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +17,7 @@ from .slots import Mask
 
 _SUGGESTIONS = 5
 _CLAUSES_MOST = 12
+_TRIED_MOST = 10  # unknown words for which something is looked for
 _LEAST = 3  # characters of a word that others can be spelt like
 
 
@@ -69,7 +70,7 @@ def _clauses(node: Node, compiler: Compiler, restriction: Restriction) -> list[_
         query = compiler.query(part)
         if query is None:
             continue
-        mask = slots.mask(slots.matching(query))
+        mask = compiler.holds(part)
         shown = f"NOT {part.shown()}" if negated else part.shown()
         found.append(_Clause(shown, slots.live & ~mask if negated else mask, part))
     found += [_Clause(text, mask & slots.live) for text, mask in restriction.clauses]
@@ -104,7 +105,7 @@ def _reason(alone: Sequence[_Clause], guilty: Sequence[_Clause], compiler: Compi
     nodes = [clause.node for clause in guilty]
     if not alone:
         return "conflict"
-    if any(node is not None and _unknown(node, compiler) for node in nodes):
+    if any(node is not None and next(_unknown(node, compiler), None) for node in nodes):
         return "unknown_term"
     if all(node is None or isinstance(node, Meta) for node in nodes):
         return "filter"
@@ -120,9 +121,9 @@ _ADVICE = {
 }
 
 
-def _unknown(node: Node, compiler: Compiler) -> list[Word]:
+def _unknown(node: Node, compiler: Compiler) -> Iterator[Word]:
     """The words below a node that no passage holds."""
-    found = []
+    known: set[str] = set()
     for leaf, negated in leaves(node):
         if negated or isinstance(leaf, (Meta, Regex, Start, Similar)):
             continue
@@ -130,17 +131,21 @@ def _unknown(node: Node, compiler: Compiler) -> list[Word]:
         words = [part.text for part in leaf.parts() if isinstance(part, (Word, Quoted))] or [text]
         for each in words:
             for token in compiler.tokens(each):
-                if not compiler.slots.df(token):
-                    found.append(Word(token))
-    return found
+                if token not in known and not compiler.slots.df(token):
+                    yield Word(token)
+                known.add(token)
 
 
 def _nearest(nodes: Sequence[Node], compiler: Compiler) -> list[Nearest]:
     """For each unknown word what the corpus has that is spelt like it."""
     found: dict[str, Nearest] = {}
+    tried: set[str] = set()
     for node in nodes:
         for word in _unknown(node, compiler):
-            if word.text not in found and len(found) < _SUGGESTIONS:
+            if len(tried) >= _TRIED_MOST or len(found) >= _SUGGESTIONS:
+                break
+            if word.text not in tried:
+                tried.add(word.text)
                 instead = suggestions(word.text, compiler)
                 if instead:
                     found[word.text] = Nearest(word.text, tuple(instead))

@@ -99,7 +99,7 @@ class Close(Node):
     boost: float = 1.0
 
     def shown(self) -> str:
-        inner = ", ".join(part.shown() for part in self.near)
+        inner = ", ".join(_listed(part) for part in self.near)
         return f"NEAR({inner}, {self.window}){_boost(self.boost)}"
 
     def parts(self) -> tuple[Node, ...]:
@@ -233,6 +233,17 @@ def escaped(text: str) -> str:
         return text
     if text in ("AND", "OR", "NOT"):
         return "\\" + text
+    return _all_escaped(text)
+
+
+def _listed(part: Word | Quoted) -> str:
+    """A part before a comma, which would make a field of a word that ends with a colon."""
+    if isinstance(part, Word) and part.text.endswith(":"):
+        return _field(part.field) + _all_escaped(part.text)
+    return part.shown()
+
+
+def _all_escaped(text: str) -> str:
     return "".join(c if c.isalnum() or c == "_" else "\\" + c for c in text)
 
 

@@ -35,16 +35,22 @@ from .query_ast import (
     Start,
     Within,
     Word,
+    leaves,
     shown_parts,
 )
 from .query_fields import DECLARED, ERROR_TYPES, INDEX_FIELDS
 from .query_match import dated, glob, in_range
 from .regex_spans import RegexSpans
-from .slots import Mask, Slots, SlotSet
+from .slots import Int64Array, Mask, Slots, SlotSet
 
 _FUZZY_MOST = 255
 _NEAR_MOST = 64  # tokens that the core places near each other
 _PARTS_MOST = 32
+EXPANDING_MOST = 32
+_BITS_OF_SLOT = 64  # fewer slots than that of all passages are kept as they are
+METAS_MOST = 64
+REGEXES_MOST = 6
+_LOOKS_MOST, _LOOKS_LEAST = 32, 10_000  # times the passages of a corpus, which count as so many
 
 
 class QueryError(ValueError):
@@ -73,6 +79,9 @@ class Compiler:
         self.analyzer = analyzer
         self.regex_spans = RegexSpans(slots.snapshot)
         self._made: dict[Node, Query | None] = {}
+        self._blind = 0  # regular expressions that have to be looked for everywhere
+        self._held: dict[Node, Any] = {}  # slots, or bits
+        self._looks: dict[Node, int] = {}
 
     def query(self, node: Node) -> Query | None:
         """The query object; None for what has no token at all, which is left out of groups.
@@ -80,8 +89,38 @@ class Compiler:
         Raises QueryError for a regular expression that is none.
         """
         if node not in self._made:
+            if not self._made:
+                self._expands(node)
             self._made[node] = _COMPILERS[type(node)](self, node)
         return self._made[node]
+
+    def matching(self, node: Node) -> Int64Array:
+        """The slots of the passages for which a query holds, in order; none for what has no token.
+
+        Found once. Many are kept as bits, so that a query of many clauses keeps n / 8 bytes of each.
+        """
+        known = self._held.get(node)
+        if known is None:
+            query = self.query(node)
+            found = () if query is None else self.slots.matching(query)
+            slots = np.asarray(found, dtype=np.int64)
+            few = slots.size < self.slots.n // _BITS_OF_SLOT
+            self._held[node] = slots if few else np.packbits(self.slots.mask(slots))
+            return slots
+        if known.dtype == np.int64:
+            return known
+        return np.flatnonzero(np.unpackbits(known, count=self.slots.n))
+
+    def holds(self, node: Node) -> Mask:
+        """As `matching`, one bool a slot."""
+        return self.slots.mask(self.matching(node))
+
+    def count(self, node: Node) -> int:
+        """How many passages that is."""
+        query = self.query(node)
+        if isinstance(query, Term):
+            return self.slots.count(query)
+        return 0 if query is None else self.matching(node).size
 
     def tokens(self, text: str) -> list[str]:
         """The tokens of a word that stand side by side: of an identifier, only the whole."""
@@ -107,6 +146,7 @@ class Compiler:
             return Term(tokens[0], field, node.boost)
         if self.loose:
             return Or(*(Term(token, field) for token in tokens), boost=node.boost)
+        self._look(node, [tokens])
         return Phrase(self.analyzer.tokens(node.text), field=field, boost=node.boost)
 
     def _qualified(self, token: str, text: str) -> list[str]:
@@ -122,6 +162,7 @@ class Compiler:
         field = _field(node.field)
         if len(tokens) == 1:
             return Term(tokens[0], field, node.boost)
+        self._look(node, [tokens])
         if node.slop and len(tokens) > _NEAR_MOST:
             message = f"a phrase with slop has at most {_NEAR_MOST} tokens, got {len(tokens):,}"
             raise QueryError("bad_query", message, "search for a part of it, or without slop")
@@ -129,6 +170,37 @@ class Compiler:
 
     def _lowered(self, text: str) -> str:
         return self.analyzer.views(text)[1]
+
+    def _look(self, node: Node, parts: list[list[str]]) -> None:
+        """Keeps the work of phrases bounded: each looks into the passages of its rarest token."""
+        dfs = (self.slots.df(token) for token in {token for part in parts for token in part})
+        self._looks[node] = min(dfs, default=0)
+        looks, most = sum(self._looks.values()), _LOOKS_MOST * max(self.slots.n_live, _LOOKS_LEAST)
+        if looks > most:
+            raise QueryError(
+                "too_much_work",
+                f"the phrases and NEARs of a query look into at most {most:,} passages in all "
+                f"({_LOOKS_MOST} times the corpus), got {looks:,} with {node.shown()[:80]!r}",
+                "ask with fewer of them, or with rarer words",
+            )
+
+    @staticmethod
+    def _expands(node: Node) -> None:
+        """Keeps the work of patterns bounded: each goes through the dictionary or the text."""
+        patterns = {leaf for leaf, _ in leaves(node) if isinstance(leaf, (Start, Similar))}
+        metas = {leaf for leaf, _ in leaves(node) if isinstance(leaf, Meta)}
+        regexes = {leaf for leaf, _ in leaves(node) if isinstance(leaf, Regex)}
+        for what, found, most in (
+            ("prefixes and fuzzy words", patterns, EXPANDING_MOST),
+            ("conditions on metadata", metas, METAS_MOST),
+            ("regular expressions and words with a * in them", regexes, REGEXES_MOST),
+        ):
+            if len(found) > most:
+                raise QueryError(
+                    "too_many_patterns",
+                    f"a query has at most {most} different {what}, got {len(found):,}",
+                    "ask with whole words, or in several queries",
+                )
 
     def _start(self, node: Start) -> Query:
         return Prefix(self._lowered(node.text), _field(node.field), node.boost)
@@ -147,6 +219,14 @@ class Compiler:
             raise QueryError("bad_regex", str(error), "escape it, or search the words") from None
         except ImportError as error:
             raise QueryError("no_regex", str(error), "search the words") from None
+        self._blind += matcher.blind
+        if self._blind > 1:
+            raise QueryError(
+                "too_many_patterns",
+                "a query has at most one regular expression that holds no three characters which "
+                f"must stand side by side; another is {node.shown()[:80]!r}",
+                "add literal text to it, or search the words",
+            )
         self.regex_spans.add(matcher)
         cids = self.slots.snapshot.matching(matcher)
         return Where(SlotSet(self.slots.mask(self.slots.of_cids(cids))))
@@ -162,6 +242,7 @@ class Compiler:
                 parts.append(Phrase(self.analyzer.tokens(text)))
         if len(parts) < 2:
             return None
+        self._look(node, [self.tokens(part.text) for part in node.near])
         if len(parts) > _NEAR_MOST:
             message = f"NEAR takes at most {_NEAR_MOST} words or phrases, got {len(parts):,}"
             raise QueryError("bad_query", message, "name fewer")
@@ -221,13 +302,24 @@ class Compiler:
         return All()
 
     def _group(self, node: Group) -> Query | None:
-        must = [each for part in node.must if (each := self.query(part)) is not None]
-        should = [each for part in node.should if (each := self.query(part)) is not None]
-        must_not = [each for part in node.must_not if (each := self.query(part)) is not None]
+        must, should, must_not = map(self._parts, (node.must, node.should, node.must_not))
         if not must and not should and not must_not:
             return None
         least = 1 if should and node.needs_one else 0
         return Boolean(must, should, must_not, minimum_should_match=least, boost=node.boost)
+
+    def _parts(self, nodes: Sequence[Node]) -> list[Query]:
+        """The queries of a list, those that score nothing once."""
+        found = []
+        seen: set[int] = set()
+        for node in nodes:
+            query = self.query(node)
+            if query is None or id(query) in seen:
+                continue
+            if isinstance(query, Where):
+                seen.add(id(query))
+            found.append(query)
+        return found
 
     def _within(self, node: Within) -> Query | None:
         if self.query(node.node) is None:
@@ -267,11 +359,9 @@ class Compiler:
             for mask in none:
                 found &= ~mask
             return found
-        query = self.query(node)
         found = np.zeros(n, dtype=np.bool_)
-        if query is not None:
-            slots = self.slots.matching(query)
-            found[codes.take(slots[inside.take(slots)])] = True
+        slots = self.matching(node)
+        found[codes.take(slots[inside.take(slots)])] = True
         return found
 
 

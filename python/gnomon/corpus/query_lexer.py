@@ -11,7 +11,10 @@ digit it is a character of the word (``C:\temp``). A colon makes a field only of
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 KEYWORDS = {"AND": "and", "&&": "and", "OR": "or", "||": "or", "NOT": "not"}
@@ -25,6 +28,7 @@ _RANGE = re.compile(
 _COMPARED = re.compile(r"(>=|<=|>|<)([^\s)]+)")
 _KEYWORD = re.compile(r"\\(AND|OR|NOT)(?=[\s)^]|$)")
 _FIELD = re.compile(r"([A-Za-z_][\w.]*):(?=[^\s)])")
+_CALL_MOST = 400  # characters between the parentheses of a word, as in foo(a, b)
 _END = re.compile(r"[\s)^]|$")
 _PLAIN = re.compile(r"\w+(?=\s|\Z)", re.ASCII)  # a word that nothing else can be
 
@@ -54,10 +58,10 @@ class Lexer:
         self.at = 0
         self.tokens: list[Token] = []
 
-    def run(self) -> list[Token]:
-        """All tokens. Raises ParseError."""
+    def run(self, most: int | None = None) -> list[Token]:
+        """All tokens, or at least the first `most`. Raises ParseError."""
         text = self.text
-        while self.at < len(text):
+        while self.at < len(text) and (most is None or len(self.tokens) < most):
             here = text[self.at]
             plain = _PLAIN.match(text, self.at)
             if plain:
@@ -114,25 +118,49 @@ class Lexer:
 
     def _regex(self) -> bool:
         """Takes /.../ or /.../i when its end is the end of a word; a path is none."""
-        at = self.at + 1
-        inner_slash = False
+        start = self.at + 1
+        slashes, closing = self._slashes
+        n = bisect_right(closing, start)
+        if n == len(closing):
+            return False
+        end = closing[n]
+        between = bisect_left(slashes, end) - bisect_right(slashes, start)
+        if between and any(self.text[i].isspace() for i in range(start, end)):
+            return False
+        flag = "i" if self.text[end + 1 : end + 2] == "i" else ""
+        pattern = self.text[start:end].replace("\\/", "/")
+        self._add("regex", pattern, end + 1 + len(flag) - self.at, flag)
+        return True
+
+    @cached_property
+    def _slashes(self) -> tuple[list[int], list[int]]:
+        """Where slashes stand without a backslash, and those that end a word: found once, because
+        every word may begin with one.
+        """
+        slashes, closing, at = [], [], 0
         while at < len(self.text):
             here = self.text[at]
-            if here == "\\":
-                at += 2
-                continue
-            if here == "/" and at > self.at + 1:
-                flag = "i" if self.text[at + 1 : at + 2] == "i" else ""
-                if _END.match(self.text, at + 1 + len(flag)):
-                    pattern = self.text[self.at + 1 : at]
-                    if inner_slash and any(c.isspace() for c in pattern):
-                        return False
-                    pattern = pattern.replace("\\/", "/")
-                    self._add("regex", pattern, at + 1 + len(flag) - self.at, flag)
-                    return True
-                inner_slash = True
-            at += 1
-        return False
+            if here == "/":
+                slashes.append(at)
+                flag = self.text[at + 1 : at + 2] == "i"
+                if _END.match(self.text, at + 1 + flag):
+                    closing.append(at)
+            at += 2 if here == "\\" else 1
+        return slashes, closing
+
+    @cached_property
+    def _calls(self) -> frozenset[int]:
+        """Where parentheses open that are closed before the query ends, and not far behind."""
+        open_ones: list[int] = []
+        found = []
+        for at, here in enumerate(self.text):
+            if here == "(":
+                open_ones.append(at)
+            elif here == ")" and open_ones:
+                begin = open_ones.pop()
+                if at - begin < _CALL_MOST:
+                    found.append(begin)
+        return frozenset(found)
 
     def _word(self) -> None:
         if self._field() or self._call():
@@ -153,7 +181,7 @@ class Lexer:
                 continue
             if here.isspace() and not open_ones:
                 break
-            if here == "(" and _closes(text, at):
+            if here == "(" and at in self._calls:
                 open_ones += 1
             elif here == ")":
                 if not open_ones:
@@ -214,16 +242,6 @@ class Lexer:
         return False
 
 
-def _closes(text: str, at: int) -> bool:
-    """Whether the parenthesis at a place, inside a word, is closed before the query ends."""
-    depth = 0
-    for here in text[at : at + 400]:
-        depth += (here == "(") - (here == ")")
-        if depth == 0:
-            return True
-    return False
-
-
 def lex(text: str, fields: Collection[str]) -> list[Token]:
     """The tokens of a query. Raises ParseError."""
     return Lexer(text, fields).run()
@@ -232,7 +250,7 @@ def lex(text: str, fields: Collection[str]) -> list[Token]:
 def is_plain(word: str, fields: Collection[str]) -> bool:
     """Whether a word, written without escapes, is read as this one word."""
     try:
-        tokens = lex(word, fields)
+        tokens = Lexer(word, fields).run(2)
     except ParseError:
         return False
     return len(tokens) == 1 and tokens[0].kind == "word" and tokens[0].text == word

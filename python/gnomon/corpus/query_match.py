@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 
 _PIECES = re.compile(r"\d+|[^\W\d_]+")
 _NUMBER_MOST = 18  # digits
@@ -32,7 +33,7 @@ def glob(pattern: str, field: str) -> Callable[[str], bool]:
             return lambda value: value.casefold() == low
         part = low.strip("/")
         return lambda value: f"/{part}/" in f"/{value.casefold()}/"
-    return _starred(low[:500])
+    return _starred(low)
 
 
 def _starred(pattern: str) -> Callable[[str], bool]:
@@ -41,28 +42,33 @@ def _starred(pattern: str) -> Callable[[str], bool]:
     >>> [_starred(p)("abcabd") for p in ("a*d", "*b?", "*bc*bd", "a?d", "ab*ab*abd")]
     [True, True, True, False, False]
     """
-    pieces = [_piece(piece) for piece in pattern.split("*")]
-    if len(pieces) == 1:
-        return lambda value: pieces[0].fullmatch(value.casefold()) is not None
-    first, *middle, last = pieces
-    width = len(pattern.rsplit("*", 1)[1])
+    texts = re.sub(r"\*+", "*", pattern).split("*")
+    width, least = len(texts[-1]), sum(map(len, texts))
+    if len(texts) == 1:
+        return lambda value: _piece(pattern).fullmatch(value.casefold()) is not None
+    first, middle, last = texts[0], texts[1:-1], texts[-1]
 
     def holds(value: str) -> bool:
         value = value.casefold()
-        begun = first.match(value)
+        if len(value) < least:  # most of what a long pattern is asked for ends here
+            return False
+        begun = _piece(first).match(value)
         if begun is None:
             return False
         at = begun.end()
-        for piece in middle:
-            found = piece.search(value, at)
+        for text in middle:
+            found = _piece(text).search(value, at)
             if found is None:
                 return False
             at = found.end()
-        return len(value) - width >= at and last.match(value, len(value) - width) is not None
+        return (
+            len(value) - width >= at and _piece(last).match(value, len(value) - width) is not None
+        )
 
     return holds
 
 
+@lru_cache(maxsize=1024)
 def _piece(text: str) -> re.Pattern[str]:
     return re.compile("".join("." if c == "?" else re.escape(c) for c in text), re.DOTALL)
 
@@ -83,7 +89,7 @@ def dated(
     """
     if low is None and high is None:
         if "*" in pattern or "?" in pattern:
-            return _starred(pattern.casefold()[:500])
+            return _starred(pattern.casefold())
         low = high = pattern
     least = None if low is None else _period(low)[low_open]
     most = None if high is None else _period(high)[not high_open]

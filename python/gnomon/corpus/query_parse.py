@@ -187,15 +187,18 @@ class _Parser:
         raise ParseError(f"character {token.at + 1}: {token.text!r} stands where a clause should")
 
     def inside(self, name: str) -> Node:
-        self.depth += 1
-        if self.depth > DEPTH_MOST:
-            raise ParseError(f"nested deeper than {DEPTH_MOST} parentheses")
+        self.deeper()
         node = self.either(name)
         self.depth -= 1
         if self.peek() != ")":
             raise ParseError("a parenthesis is not closed")
         self.take()
         return node
+
+    def deeper(self) -> None:
+        self.depth += 1
+        if self.depth > DEPTH_MOST:
+            raise ParseError(f"nested deeper than {DEPTH_MOST} parentheses")
 
     def boosted(self, node: Node) -> Node:
         if self.peek() != "boost":
@@ -222,7 +225,10 @@ class _Parser:
     def of_field(self, token: Token) -> Node:
         name = token.text
         if name in TEXT_FIELDS and self.peek() != "range":
-            return self.single(TEXT_FIELDS[name])
+            self.deeper()
+            node = self.single(TEXT_FIELDS[name])
+            self.depth -= 1
+            return node
         known = META_FIELDS.get(name)
         if known is None:
             raise ParseError(f"character {token.at + 1}: {name!r} takes no range")

@@ -16,7 +16,7 @@ from .. import _core
 from .columns_io import place_of
 from .stored import Packed
 
-_KEPT = 64  # blocks of a store that stay unpacked
+_KEPT = 256  # blocks of a store that stay unpacked: 8 MiB
 
 
 class RecordWriter:

@@ -13,13 +13,14 @@ import numpy as np
 from ..bm25_query import AnyOf, Fuzzy, Term
 from .query_ast import Close, Group, Meta, Node, Quoted, Similar, Start, Within, Word, leaves
 from .query_compile import Compiler
-from .slots import Mask, Slots
+from .slots import Slots
 
 STEPS = ("spelling", "identifier parts", "near words", "drop a clause", "any term", "alias")
 _NEAR_SLOP = 10
 _LOOSE_WORDS = 12  # of a phrase that may be loosened: its tokens are near each other then
 _VARIANTS = 5
 _PIECES_MOST = 12
+_TRIED_MOST = 12  # absent words that others are looked for in place of
 _SPELLED_LEAST = 4  # characters; among shorter words everything is near
 _SPELLED_MOST = 64
 
@@ -29,7 +30,11 @@ def steps(node: Node, compiler: Compiler) -> Iterator[tuple[str, str, Node]]:
     slots = compiler.slots
     absent = {leaf for leaf, negated in leaves(node) if not negated and _absent(leaf, compiler)}
     why = "no passage holds " + ", ".join(sorted(leaf.shown() for leaf in absent))[:200]
-    spelled = _changed(node, lambda leaf: _spelled(leaf, compiler) if leaf in absent else leaf)
+    # Of many that no passage holds, the first: each takes a walk through the dictionary.
+    tried = list(dict.fromkeys(leaf for leaf, _ in leaves(node) if leaf in absent))[:_TRIED_MOST]
+    if len(tried) < len(absent):
+        why += f" (others are looked for in place of the first {_TRIED_MOST} of {len(absent)})"
+    spelled = _changed(node, lambda leaf: _spelled(leaf, compiler) if leaf in tried else leaf)
     if spelled is not None:
         yield "spelling", why, spelled
     parted = _changed(node, lambda leaf: _parts(leaf, compiler))
@@ -44,7 +49,7 @@ def steps(node: Node, compiler: Compiler) -> Iterator[tuple[str, str, Node]]:
     any_term = _any_term(node, compiler)
     if any_term is not None:
         yield "any term", "no passage holds all of the terms", any_term
-    alias = _changed(node, lambda leaf: _alias(leaf, slots) if leaf in absent else leaf)
+    alias = _changed(node, lambda leaf: _alias(leaf, slots) if leaf in tried else leaf)
     if alias is not None:
         yield "alias", why, alias
 
@@ -95,7 +100,7 @@ def _absent(leaf: Node, compiler: Compiler) -> bool:
     if not isinstance(leaf, (Word, Quoted, Start, Similar)):
         return False
     query = compiler.query(leaf)
-    return query is not None and compiler.slots.count(query) == 0
+    return query is not None and compiler.count(leaf) == 0
 
 
 def _changed(node: Node, change: Callable[[Node], Node]) -> Node | None:
@@ -176,31 +181,27 @@ def _counts_without(node: Group, compiler: Compiler) -> Iterator[tuple[int, int]
     asking for each rest of n clauses would be n times n look-ups.
     """
     slots = compiler.slots
-
-    def mask(part: Node) -> Mask | None:
-        query = compiler.query(part)
-        return None if query is None else slots.mask(slots.matching(query))
-
-    fails = np.zeros(slots.n, dtype=np.int32)
-    which = np.zeros(slots.n, dtype=np.int64)  # where one clause fails: its number
+    n = len(node.must)
+    held = np.zeros(slots.n, dtype=np.int32)  # how many clauses hold
+    which = np.zeros(slots.n, dtype=np.int64)  # the sum of their numbers
     for i, part in enumerate(node.must):
-        holds = mask(part)
-        if holds is not None:
-            fails += ~holds
-            which += i * ~holds
+        here = (
+            np.flatnonzero(compiler.holds(part))
+            if compiler.query(part) is not None
+            else slice(None)
+        )
+        held[here] += 1
+        which[here] += i
     allowed, some = slots.live.copy(), np.zeros(slots.n, dtype=np.bool_)
     for part in node.must_not:
-        holds = mask(part)
-        if holds is not None:
-            allowed &= ~holds
+        allowed &= ~compiler.holds(part)
     for part in node.should:
-        holds = mask(part)
-        if holds is not None:
-            some |= holds
+        some |= compiler.holds(part)
+    missing = n * (n - 1) // 2 - which  # where one clause fails: its number
     counts = []
     for inside in (allowed, allowed & some):
-        alone = np.bincount(which[inside & (fails == 1)], minlength=len(node.must))
-        counts.append((alone + int((inside & (fails == 0)).sum())).tolist())
+        alone = np.bincount(missing[inside & (held == n - 1)], minlength=n)
+        counts.append((alone + int((inside & (held == n)).sum())).tolist())
     return zip(*counts, strict=True)
 
 

@@ -262,6 +262,8 @@ class Search:
             self.args["detail"], marker, compiler.regex_spans if regexes else None
         )
         slots = ranking.slots[offset : offset + self.args["k"]]
+        if marker is not None:
+            marker.expect([slot for slot in slots if slot in ranking.sparse])
         confidence = self._confidence(mode, ranking, terms, marker)
         if offset and not slots and no_hit is None:
             no_hit = NoHit("exhausted_cursor", advice="there is nothing behind the last page")
@@ -334,10 +336,9 @@ class Search:
             if isinstance(leaf, (Meta, Group)):
                 continue
             shown = leaf.shown()[:120]
-            if shown not in found and len(found) < _TERMS_SHOWN:
-                query = compiler.query(leaf)
-                if query is not None:
-                    found[shown] = self.slots.count(query)
+            is_new = shown not in found and len(found) < _TERMS_SHOWN
+            if is_new and compiler.query(leaf) is not None:
+                found[shown] = compiler.count(leaf)
         return [TermCount(term, df) for term, df in found.items()]
 
     def _confidence(

@@ -34,6 +34,7 @@ Words = npt.NDArray[np.uint64]
 
 _KEPT = 256  # sets of metadata kept ready
 _SPANS_MOST, _WORD_MOST = 20_000, 64  # words whose tokens are kept, and characters of one
+_AT_ONCE = 16  # passages whose scores are taken apart together
 
 
 class SlotSet(Filter):
@@ -276,27 +277,45 @@ class Marker:
         self._node = node
         fields = slots.inside.layout.fields
         self._n = max(len(fields), 1)
+        self._expected: list[int] = []
+        self._known: dict[int, tuple[tuple[Part, ...], float]] = {}
+        self._weight = 0.0
         # Titles and headings are in no chunk's text as such.
         self._text_fields = [i for i, name in enumerate(fields) if name in ("body", "code")] or [0]
+
+    def expect(self, slots: Sequence[int]) -> None:
+        """The passages whose parts will be asked for, in this order: some are found at once,
+        because whenever the core is asked, it makes a term of each prefix and fuzzy word.
+        """
+        self._expected = list(slots)
 
     @cached_property
     def weight(self) -> float:
         """The idf of all terms that some passage holds, added up."""
-        named = self._explained(np.zeros(0, dtype=np.int64))[1]
-        return float(sum(idf for _, _, _, idf in named))
+        if not self._known:
+            self._find(self._expected[:_AT_ONCE])
+        return self._weight
 
     def parts(self, slot: int) -> tuple[tuple[Part, ...], float]:
         """What makes up a passage's score, and the idf of the terms that it holds."""
-        found, named = self._explained(np.array([slot], dtype=np.int64))
-        terms = [(part_name(one), weight, df, idf) for one, weight, df, idf in named]
-        parts = explained(found, terms, [(slot, 0)])[0].parts
-        held = [(part.token, part.score, part.idf) for part in parts if part.tf]
-        return tuple(Part(f"bm25:{token}", score) for token, score, _ in held), sum(
-            idf for _, _, idf in held
-        )
+        if slot not in self._known:
+            at = self._expected.index(slot) if slot in self._expected else -1
+            self._find([slot] if at < 0 else self._expected[at : at + _AT_ONCE])
+        return self._known[slot]
 
-    def _explained(self, slots: Int64Array) -> Any:
-        return self._slots.inside.searcher.scorer().query_parts(self._node, slots)
+    def _find(self, some: list[int]) -> None:
+        slots = sorted({*some})
+        scorer = self._slots.inside.searcher.scorer()
+        found, named = scorer.query_parts(self._node, np.array(slots, dtype=np.int64))
+        self._weight = float(sum(idf for _, _, _, idf in named))
+        terms = [(part_name(one), weight, df, idf) for one, weight, df, idf in named]
+        rows = ((slot, row) for row, slot in enumerate(slots))
+        for slot, one in zip(slots, explained(found, terms, rows), strict=True):
+            held = [(part.token, part.score, part.idf) for part in one.parts if part.tf]
+            self._known[slot] = (
+                tuple(Part(f"bm25:{token}", score) for token, score, _ in held),
+                sum(idf for _, _, idf in held),
+            )
 
     def marks(self, text: str, code: bool = True) -> list[tuple[int, int]]:
         """Spans of `text`; overlapping and touching ones are one."""
