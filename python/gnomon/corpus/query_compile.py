@@ -97,7 +97,7 @@ class Compiler:
     def matching(self, node: Node) -> Int64Array:
         """The slots of the passages for which a query holds, in order; none for what has no token.
 
-        Found once. Many are kept as bits, so that a query of many clauses keeps n / 8 bytes of each.
+        Found once. Many are kept as bits: a query of many clauses keeps n / 8 bytes of each.
         """
         known = self._held.get(node)
         if known is None:

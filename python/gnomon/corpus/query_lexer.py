@@ -13,7 +13,6 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection
-from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
