@@ -79,8 +79,10 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as place:
         path = Path(place) / "dbconn.corpus"
+        made, files = offline(), [Folder("dbconn", SHARED / "data" / "dbconn")]
         with CorpusIndex.create(path) as index:
-            index.update([Folder("dbconn", SHARED / "data" / "dbconn")], embedder=offline())
+            named = "" if made is None else made.identity
+            index.update(files, embedder=made, embedder_name=named)
         measure(path)
 
 
