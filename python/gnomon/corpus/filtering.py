@@ -14,6 +14,7 @@ from .query_fields import FIELDS, META_FIELDS, TEXT_FIELDS
 from .slots import Mask, Slots
 
 _RANGES = {"$gte": (0, False), "$gt": (0, True), "$lte": (1, False), "$lt": (1, True)}
+_VALUE_MOST = 4096
 _OPERATORS = ("$eq", "$ne", "$in", "$nin", "$exists", *_RANGES)
 
 
@@ -111,7 +112,11 @@ def _text(value: Any, field: str) -> str:
         raise QueryError(
             "bad_filter", f"a value of {field!r} is a text, a number or a list of them", _ways()
         )
-    return str(value)
+    text = str(value)
+    if len(text) > _VALUE_MOST:
+        message = f"a value of {field!r} has at most {_VALUE_MOST:,} characters, got {len(text):,}"
+        raise QueryError("bad_filter", message, "filter by a part of it")
+    return text
 
 
 def _ways() -> str:

@@ -11,6 +11,7 @@ from .filtering import restriction
 from .graph_edges import Proof, Triple
 from .items import Hit
 from .model import Chunk, Evidence, Section, Span
+from .query_compile import QueryError
 from .questions import Call
 from .snapshot import Direction
 from .steps import AnyStep, Placed, Step, Walked
@@ -23,6 +24,7 @@ STRUCTURE = ("parent", "prev", "next", "children")
 _NAMED_BY = ("defined-in", "mentions")  # of an entity: where it stands
 _LAST = ("co-occurs",)  # the many weak ones, behind the others
 _ROLES = {"defines": 1.0, "example": 0.8}
+_NAME_MOST = 4096  # characters
 _NODES_MOST, _STEPS_MOST = 200, 2000
 
 
@@ -44,6 +46,13 @@ def navigate(engine: Engine, call: Call) -> Answer:
     offset = 0
     if args["cursor"]:
         offset = offset_of(args["cursor"], engine.generation, engine.key("navigate", args))
+    if len(args["entity_or_id"]) > _NAME_MOST:
+        raise QueryError(
+            "query_too_long",
+            f"entity_or_id has at most {_NAME_MOST:,} characters, "
+            f"got {len(args['entity_or_id']):,}",
+            "name one entity, passage or document",
+        )
     target = find(engine, args["entity_or_id"])
     relation = None if args["relation"] is None else relation_name(args["relation"])
     restricted = restriction(engine.slots, args["filters"], None)
