@@ -107,9 +107,10 @@ class Compiler:
             few = slots.size < self.slots.n // _BITS_OF_SLOT
             self._held[node] = slots if few else np.packbits(self.slots.mask(slots))
             return slots
-        if known.dtype == np.int64:
-            return known
-        return np.flatnonzero(np.unpackbits(known, count=self.slots.n))
+        if known.dtype == np.uint8:
+            return np.flatnonzero(np.unpackbits(known, count=self.slots.n))
+        kept: Int64Array = known
+        return kept
 
     def holds(self, node: Node) -> Mask:
         """As `matching`, one bool a slot."""
