@@ -289,6 +289,7 @@ def bounded(request: pytest.FixtureRequest, whole: Corpus) -> tuple[Corpus, floa
 def test_what_looks_cheap_is_answered_or_refused_in_bounded_time(
     bounded: tuple[Corpus, float], name: str
 ) -> None:
+    """Check 18: whatever is asked ends soon, with an answer or with an error that says why."""
     corpus, most = bounded
     query = HOSTILE[name]
     found = corpus.hybrid_search("connection", k=5).items

@@ -50,6 +50,7 @@ def documents(corpus: Corpus, answer: Any) -> list[str]:
 
 
 def test_hop_by_hop_finds_nine_of_ten_and_one_shot_half(passages: Corpus) -> None:
+    """Check 14: MuSiQue by BM25 alone."""
     hops = hop_hits = whole = 0
     gold_of_one = one_hits = 0
     for given in read_questions():

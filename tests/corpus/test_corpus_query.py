@@ -178,6 +178,7 @@ class Queries:
 
 
 def test_random_queries_equal_trying_everything() -> None:
+    """Check 4: any query has the hits and the total of trying every passage."""
     documents = sample(2 if FULL else 90)
     corpus, oracle = corpus_of(documents, cache_bytes=0), Oracle(documents)
     queries = Queries(documents, 8)
@@ -195,7 +196,7 @@ def test_random_queries_equal_trying_everything() -> None:
 
 
 def test_boolean_phrase_and_near_equal_sqlite() -> None:
-    """The same tokens, numbered, in the four columns of an FTS5 table."""
+    """Check 4: and those of FTS5; the same tokens, numbered, in the four columns of its table."""
     documents = sample(2 if FULL else 90)
     corpus, oracle = corpus_of(documents, cache_bytes=0), Oracle(documents)
     numbers: dict[str, str] = {}

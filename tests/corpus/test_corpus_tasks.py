@@ -37,6 +37,7 @@ def run(dbconn: Path, tasks: list[Task], shared: Path) -> Evaluation:
 
 
 def test_scripted_plans_find_all_evidence_in_four_calls_and_6000_tokens(run: Evaluation) -> None:
+    """Check 8: the tools are enough for all tasks."""
     said = run.summaries()["scripted"]
     failed = {result.task: result.missing for result in run.of("scripted") if not result.success}
     assert failed == {}
@@ -47,6 +48,7 @@ def test_scripted_plans_find_all_evidence_in_four_calls_and_6000_tokens(run: Eva
 
 
 def test_greedy_rules_are_twenty_points_above_every_single_shot(run: Evaluation) -> None:
+    """Check 8: rules without a model find more than one search does, ours or another's."""
     said = run.summaries()
     greedy = said["greedy"]
     assert greedy["success_rate"] >= 0.6
