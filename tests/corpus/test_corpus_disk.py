@@ -11,7 +11,7 @@ from corpora import FULL, Documents, corpus_of, sample, small
 from gnomon.corpus import Answer, Corpus, CorpusIndex
 from gnomon.corpus import Documents as Given
 from msgspec.structs import replace
-from test_corpus_api import random_call
+from test_corpus_bounds import random_call
 
 WIDE = 100_000
 LINKS = ("links-to", "see-also")
