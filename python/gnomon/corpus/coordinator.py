@@ -227,12 +227,14 @@ class CorpusIndex:
     def _transaction(self) -> Iterator[Transaction]:
         with self._edits:
             self._require_open()
+            syncs = Syncs()
+            work = Transaction(self.path, self._opened, self._database, syncs)
             try:
-                with Syncs() as syncs:
-                    yield Transaction(self.path, self._opened, self._database, syncs)
+                with syncs:
+                    yield work
             finally:
                 # The state on the disk decides: an error may have come behind the transaction.
-                self._opened = Opened.open(self.path, self._opened)
+                self._opened = Opened.open(self.path, self._opened, work.written)
                 self._remove_orphans()
 
     def _remove_orphans(self) -> None:

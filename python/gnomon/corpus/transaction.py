@@ -69,6 +69,11 @@ class Transaction:
         self._segments: list[SegmentPart] = list(state.segments)
         self.report = UpdateReport(state.generation)
 
+    @property
+    def written(self) -> tuple[str, BM25Index | None]:
+        """The directory of the sparse index, and the index when it was begun."""
+        return self._name, self._sparse
+
     def ingest(
         self,
         given: list[Folder | Documents],
