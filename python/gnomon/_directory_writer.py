@@ -82,6 +82,10 @@ class DirectoryWriter:
     lock:
         The lock file of an existing gnomon directory, held by the caller, who keeps it. Without it
         the writer takes a lock for as long as it is entered.
+    sync:
+        Called with each path that is to be brought to the disk, while it has that name, in place of
+        waiting for the disk. For a directory that nothing names yet: the caller waits for all of
+        them before it names it.
 
     Raises
     ------
@@ -106,7 +110,13 @@ class DirectoryWriter:
     ({'metric': 'cosine'}, array([0., 1., 2.]))
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, lock: Lock | None = None) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        lock: Lock | None = None,
+        sync: Callable[[Path], None] | None = None,
+    ) -> None:
         text = os.fspath(path)
         if not isinstance(text, str) or text == "":
             raise ValueError(f"path must name a directory, got {text!r}")
@@ -114,6 +124,7 @@ class DirectoryWriter:
         self._folder = self._target  # where the files are built
         self._lock: Lock | None = None
         self._held = lock
+        self._sync = sync
         self._previous: Manifest | None = None
         self._parts: dict[str, dict[str, str]] = {}
         self._replaced = False  # the new manifest has taken the place of the old one
@@ -179,9 +190,14 @@ class DirectoryWriter:
         manifest = self._manifest(meta)
         data = encode(manifest)
         _crash_point("after_files")
-        for name in manifest.files:
-            _fsync(self._folder / name)
-        _fsync(self._folder)
+        if self._sync is None:
+            for name in manifest.files:
+                _fsync(self._folder / name)
+            _fsync(self._folder)  # before the manifest names them
+        else:  # what counts is what the caller names; files of the state before are on the disk
+            before = self._previous.files if self._previous is not None else {}
+            for name in manifest.files.keys() - before.keys():
+                self._sync(self._folder / name)
         _crash_point("after_fsync_files")
         self._replace_manifest(data)
         if self._folder != self._target:
@@ -225,16 +241,23 @@ class DirectoryWriter:
         generation = self._previous.generation + 1 if self._previous is not None else 1
         return Manifest(generation, parts, facts)
 
+    def _bring(self, path: Path) -> None:
+        """Brings a file or the entries of a directory to the disk, now or with the caller's."""
+        (self._sync or _fsync)(path)
+
     def _replace_manifest(self, data: bytes) -> None:
         temp = self._folder / MANIFEST_TEMP
         with open(temp, "xb") as file:
             file.write(data)
             file.flush()
-            os.fsync(file.fileno())
+            if self._sync is None:
+                os.fsync(file.fileno())
+            else:
+                self._sync(temp)
         _crash_point("after_manifest_temp")
         os.replace(temp, self._folder / MANIFEST)
         self._replaced = True
-        _fsync(self._folder)
+        self._bring(self._folder)
         _crash_point("after_manifest_rename")
 
     def _move_into_place(self) -> None:
@@ -246,7 +269,7 @@ class DirectoryWriter:
                 raise self._occupied("appeared while the index was written") from error
             raise
         _crash_point("after_directory_rename")
-        _fsync(self._target.parent)
+        self._bring(self._target.parent)
 
     # Entering
 

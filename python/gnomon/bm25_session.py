@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from ._directory_writer import LOCK
@@ -14,12 +15,18 @@ class Session:
     """A path, the generation that was read from it, and for a writer the lock.
 
     The lock is held from opening to :meth:`close`. It is the process's own: a forked child does not
-    inherit it and cannot write.
+    inherit it and cannot write. `sync` is as for `DirectoryWriter`.
     """
 
-    def __init__(self, path: str | os.PathLike[str], writing: bool):
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        writing: bool,
+        sync: Callable[[Path], None] | None = None,
+    ):
         self.path = Path(os.path.realpath(os.fspath(path)))
         self.writing = writing
+        self._sync = sync
         self._pid = os.getpid()
         self._lock: Lock | None = None
         if writing:
@@ -43,6 +50,7 @@ class Session:
         session = cls.__new__(cls)
         session.path = directory.path
         session.writing = False
+        session._sync = None
         session._pid = os.getpid()
         session._lock = None
         session.directory = None
@@ -74,7 +82,7 @@ class Session:
 
     def writer(self) -> DirectoryWriter:
         """A writer of the next generation, under the lock that is held."""
-        return DirectoryWriter(self.path, lock=self._lock)
+        return DirectoryWriter(self.path, lock=self._lock, sync=self._sync)
 
     def committed(self) -> Directory:
         """What was written just now."""

@@ -26,6 +26,7 @@ from pathlib import Path
 from .._atomic import sync
 from .._collector import no_collections
 from .._lock import Lock
+from .._syncs import Syncs
 from ..bm25 import BM25Index
 from . import transaction
 from .assemble import Limits
@@ -226,12 +227,14 @@ class CorpusIndex:
     def _transaction(self) -> Iterator[Transaction]:
         with self._edits:
             self._require_open()
-            work = Transaction(self.path, self._opened, self._database)
+            syncs = Syncs()
+            work = Transaction(self.path, self._opened, self._database, syncs)
             try:
-                yield work
+                with syncs:
+                    yield work
             finally:
                 # The state on the disk decides: an error may have come behind the transaction.
-                self._opened = Opened.open(self.path, self._opened)
+                self._opened = Opened.open(self.path, self._opened, work.written)
                 self._remove_orphans()
 
     def _remove_orphans(self) -> None:

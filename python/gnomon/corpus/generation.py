@@ -31,6 +31,7 @@ META = "meta.sqlite"
 LOCK = ".lock"
 KINDS = ("seg", "sparse", "dense")
 VERSION = 2
+_FILES_MOST = 50_000  # rows of files that are kept between updates: some 20 MB
 
 _SCHEMA = f"""
 PRAGMA user_version = {VERSION};
@@ -125,6 +126,7 @@ class Database:
 
     def __init__(self, path: Path, create: bool = False) -> None:
         self.file = path / META
+        self._files: dict[str, dict[str, FileRow]] = {}  # only the lock's holder changes the file
         with database_errors(self.file):
             mode = "rwc" if create else "rw"
             uri = f"{self.file.absolute().as_uri()}?mode={mode}"
@@ -142,16 +144,21 @@ class Database:
             return _state(self._database, self.file)
 
     def files(self, source: str) -> dict[str, FileRow]:
-        """What is known of a source's files, by path."""
+        """What is known of a source's files, by path; not to be changed."""
+        if source in self._files:
+            return self._files[source]
         with database_errors(self.file):
             rows = self._database.execute(
                 "SELECT path, size, mtime_ns, revision, settings FROM file WHERE source = ?",
                 (source,),
             )
-            return {
+            found = {
                 path: FileRow(path, size, mtime_ns, revision.hex(), settings)
                 for path, size, mtime_ns, revision, settings in rows
             }
+        if len(found) + sum(map(len, self._files.values())) <= _FILES_MOST:
+            self._files[source] = found
+        return found
 
     def commit(
         self,
@@ -161,6 +168,8 @@ class Database:
     ) -> None:
         """Makes `state` the newest generation; `written` and `removed` are files by source."""
         data = msgspec.msgpack.encode(state)
+        written, removed = list(written), list(removed)
+        files, self._files = self._files, {}  # stays empty when it is not sure what holds
         with database_errors(self.file):
             run = self._database.execute
             run("BEGIN IMMEDIATE")
@@ -188,6 +197,12 @@ class Database:
                 with suppress(sqlite3.Error):  # a full disk has rolled back by itself
                     run("ROLLBACK")
                 raise
+        for source, path in removed:
+            files.get(source, {}).pop(path, None)
+        for source, row in written:
+            if source in files:
+                files[source][row.path] = row
+        self._files = files
 
     def check(self) -> list[str]:
         """What SQLite finds wrong with the file."""

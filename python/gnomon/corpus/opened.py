@@ -55,8 +55,17 @@ class Opened:
             )
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], known: Opened | None = None) -> Opened:
-        """The newest generation; `known` when that is the one."""
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        known: Opened | None = None,
+        written: tuple[str, BM25Index | None] = ("", None),
+    ) -> Opened:
+        """The newest generation; `known` when that is the one.
+
+        `written` is the sparse index that this process committed last, and the name of its
+        directory: its segments are not read again where the generation has that directory.
+        """
         folder = os.path.realpath(os.fspath(path))
         segments = {s.name: s for s in known.segments} if known is not None else {}
         sparse = None if known is None else known.__dict__.get("sparse")  # if it was asked for
@@ -65,7 +74,8 @@ class Opened:
             if known is not None and state.generation == known.state.generation:
                 return known
             try:
-                return cls(folder, state, segments, sparse)
+                name, newer = written
+                return cls(folder, state, segments, newer if state.sparse.name == name else sparse)
             except (FileNotFoundError, _core.CorruptIndex) as error:
                 # A writer may have committed meanwhile; else the damage is real.
                 if read_state(folder).generation != state.generation:

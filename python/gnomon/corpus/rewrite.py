@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -19,9 +19,13 @@ from .stored import Packed
 _BATCH = 256  # documents, whose records are packed together
 
 
-def rewrite_segments(where: Path, segments: Sequence[Segment], masks: Sequence[Mask]) -> None:
-    """Writes the live documents of `segments`, in order, as a new segment."""
-    with DirectoryWriter(where) as directory:
+def rewrite_segments(
+    where: Path, segments: Sequence[Segment], masks: Sequence[Mask], sync: Callable[[Path], None]
+) -> None:
+    """Writes the live documents of `segments`, in order, as a new segment; `sync` brings it to the
+    disk, as for `DirectoryWriter`.
+    """
+    with DirectoryWriter(where, sync=sync) as directory:
         writer = SegmentWriter(directory)
         for segment, mask in zip(segments, masks, strict=True):
             docs = np.flatnonzero(mask).tolist()

@@ -86,8 +86,11 @@ class Tasks:
             max_bytes=item.max_bytes,
             known=self._is_known,
         )
+        seen = self._seen
         for file in found:
-            if not self._first(file.path):
+            if file.path in self._known and file.path not in seen:  # its name was taken before
+                seen.add(file.path)
+            elif not self._first(file.path):
                 self._walked.taken -= 1
                 continue
             if self._newest_known:

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
+from .._atomic import sync
+from .._syncs import Syncs
 from ..bm25 import BM25Index
 from ..bm25_policy import merges
 from ..bm25_session import Session
@@ -50,10 +52,11 @@ crash_point: Callable[[str], None] = no_crash
 class Transaction:
     """An update in the making."""
 
-    def __init__(self, path: Path, opened: Opened, database: Database) -> None:
+    def __init__(self, path: Path, opened: Opened, database: Database, syncs: Syncs) -> None:
         self._path = path
         self._opened = opened
         self._database = database
+        self._syncs = syncs
         self._live = Live(opened.segments, opened.alive)
         state = opened.state
         self._sources = {source.name: source for source in state.sources}
@@ -66,6 +69,11 @@ class Transaction:
         self._segments: list[SegmentPart] = list(state.segments)
         self.report = UpdateReport(state.generation)
 
+    @property
+    def written(self) -> tuple[str, BM25Index | None]:
+        """The directory of the sparse index, and the index when it was begun."""
+        return self._name, self._sparse
+
     def ingest(
         self,
         given: list[Folder | Documents],
@@ -77,7 +85,7 @@ class Transaction:
         """Documents into a new segment and the sparse index."""
         sparse = self._writable_sparse()
         where = self._path / "seg" / self._name
-        with DirectoryWriter(where) as directory, ThreadPoolExecutor(1) as thread:
+        with DirectoryWriter(where, sync=self._syncs) as directory, ThreadPoolExecutor(1) as thread:
             writer = SegmentWriter(directory)
             step = self._pass = self._ingest(writer, progress)
             closing: list[Future[None]] = []
@@ -144,12 +152,14 @@ class Transaction:
         sparse.delete(gone.tolist())
         sparse.commit()
         sparse.close()
+        self._syncs(self._path / "sparse")
         sparse_part = Part(self._name, manifest_crc(self._path / "sparse" / self._name))
         crash_point("after_sparse")
         segments, masks = self._alive(step)
         dense, embedder_name = self._vectors(Live(segments, masks), embedder, embedder_name)
         crash_point("after_dense")
         parts = self._merged(segments, masks)
+        self._syncs.wait()  # until here no row names the new files
         crash_point("before_transaction")
         self._database.commit(
             State(
@@ -183,7 +193,7 @@ class Transaction:
     def _writable_sparse(self) -> BM25Index:
         old = self._path / "sparse" / self._opened.state.sparse.name
         clone(old, self._path / "sparse" / self._name)
-        session = Session(self._path / "sparse" / self._name, writing=True)
+        session = Session(self._path / "sparse" / self._name, writing=True, sync=self._syncs)
         try:
             self._sparse = taken_over(self._opened.sparse, session.opened(), session)
         except BaseException:
@@ -216,6 +226,7 @@ class Transaction:
         old = self._opened.dense if embedder is None or state.embedder == name else None
         if old is not None and state.dense is not None:
             clone(self._path / "dense" / state.dense.name, where)
+            self._syncs(where.parent)
         saved, made = write_vectors(where, old, self._live, live, embedder)
         self.report.embedded, self.report.embeddings_saved = made, saved
         kept = name if embedder is not None else state.embedder
@@ -239,7 +250,7 @@ class Transaction:
                 name = directory_name(self._numbers)
                 self._numbers += 1
                 where = self._path / "seg" / name
-                rewrite_segments(where, segments[first:last], masks[first:last])
+                rewrite_segments(where, segments[first:last], masks[first:last], self._syncs)
                 parts.append(SegmentPart(name, manifest_crc(where)))
             place = last
         return parts
@@ -265,3 +276,4 @@ def clone(source: Path, target: Path) -> None:
             if error.errno not in (errno.EXDEV, errno.EPERM, errno.ENOTSUP, errno.EMLINK):
                 raise
             shutil.copy2(source / name, target / name)
+            sync(target / name)  # a link is to what was brought to the disk
