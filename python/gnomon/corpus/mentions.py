@@ -199,7 +199,8 @@ class Finder(Places):
         if group == "number":
             return "version" if n.after_product(text, begin) else ""
         if group == "ticket":
-            return "issue" if n.BUG_WORD.search(text[max(begin - 12, 0) : begin]) else ""
+            told = n.BUG_WORD.search(text[max(begin - 12, 0) : begin])
+            return "issue" if told or n.ISSUE_LINK.search(self.link_at(place)) else ""
         if group == "env":
             return "env_var" if code or "_" in text[begin:end] or self._of_env(text) else ""
         if group == "assigned":
@@ -275,9 +276,10 @@ class Finder(Places):
     # --- the whole document ---
 
     def _settled(self) -> list[Mention]:
-        """One mention per place and name; identifiers that are options elsewhere become options."""
+        """One mention per place and name; an identifier is what it is elsewhere in it."""
         options = {n.normalise("option", m.name) for m in self.found if m.type == "option"}
         classes = {n.normalise("class", m.name) for m in self.found if m.type == "class"}
+        functions = {n.normalise("function", m.name) for m in self.found if m.type == "function"}
         best: dict[tuple[int, int], Mention] = {}
         for mention in self.found:
             if mention.type == "identifier":
@@ -286,6 +288,8 @@ class Finder(Places):
                     mention = mention._replace(type="option")
                 elif word in classes:
                     mention = mention._replace(type="class")
+                elif word in functions:
+                    mention = mention._replace(type="function")
             place = mention.start, mention.end
             known = best.get(place)
             if known is None or _rank(mention) < _rank(known):
@@ -300,7 +304,7 @@ _NOUNS = _OPTION_NOUNS | frozenset(
 _FIXED = {
     "symbol": "error_symbol", "call": "function", "exception": "class", "issue": "issue",
     "error": "error_code", "sqlstate": "sqlstate", "state": "sqlstate",
-    "bare": "version", "dashed": "version", "setenv": "env_var",
+    "report": "issue", "bare": "version", "dashed": "version", "setenv": "env_var",
     "flag": "option", "atvar": "option", "set": "option", "install": "",
     "import": "package", "from": "package", "require": "package", "es": "package",
     "using": "package",
