@@ -177,7 +177,8 @@ class Finder(Places):
             )
             if self.kind_at(start) != "code" and not self.in_code_span(start):
                 return
-            self._add("package", word["name"], start, stop)
+            if not n.PACKAGE_FILE.search(word["name"]):
+                self._add("package", word["name"], start, stop)
             at = word.end()
 
     def _plain_kind(self, group: str, text: str, begin: int, end: int, place: int) -> str:
@@ -199,8 +200,7 @@ class Finder(Places):
         if group == "number":
             return "version" if n.after_product(text, begin) else ""
         if group == "ticket":
-            told = n.BUG_WORD.search(text[max(begin - 12, 0) : begin])
-            return "issue" if told or n.ISSUE_LINK.search(self.link_at(place)) else ""
+            return self._ticket(text, begin, end, place, code)
         if group == "env":
             return "env_var" if code or "_" in text[begin:end] or self._of_env(text) else ""
         if group == "assigned":
@@ -228,6 +228,12 @@ class Finder(Places):
         if group == "upper":
             return self._upper(text, end, place, near)
         return self._identifier(group, text, begin, end, place, near)
+
+    def _ticket(self, text: str, begin: int, end: int, place: int, code: bool) -> str:
+        """What a number behind a "#" is."""
+        told = n.BUG_WORD.search(text[max(begin - 12, 0) : begin]) is not None
+        told = told or (not code and begin > 3 and n.TICKETS_END.match(text, end) is not None)
+        return "issue" if told or n.ISSUE_LINK.search(self.link_at(place)) else ""
 
     def _upper(self, text: str, end: int, place: int, near: int) -> str:
         """What a name in capitals with underscores is, outside of code blocks."""

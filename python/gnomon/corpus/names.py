@@ -66,11 +66,13 @@ BUG_WORD = re.compile(
     r"(?:\b(?:[Bb]ug|BUG|[Ii]ssue|[Ff]ix(?:e[sd])?|[Cc]lose[sd]?|[Rr]esolve[sd]?|[Mm]erged) \(?#?"
     r"|\(#)$"
 )
+TICKETS_END = re.compile(r"(?:[,;]? #\d+)*\)?\.?[ ]*(?:\n|\Z)")  # of a line that ends with them
 ISSUE_LINK = re.compile(r"/(?:issues|pull|merge_requests)/\d+")
 # An install command's names, and statements that import.
 PACKAGE_WORDS = re.compile(
     r"[ ]?(?P<name>[@A-Za-z][\w./@-]*\w)(?=[\s,;)`'\"\\]|\.(?:\s|$)|$|==|>=)"
 )
+PACKAGE_FILE = re.compile(r"\.(?:txt|in|toml|deb|rpm)\Z")
 IMPORTS = re.compile(
     r"^[ \t]*(?:from (?P<from>[\w.]+) import\b|import (?P<import>[a-z][\w]*(?:\.[\w*]+)*);?\s*$"
     r"|.{0,60}\brequire\(['\"](?P<require>[^'\"\n]+)['\"]\)"
