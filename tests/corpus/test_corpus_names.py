@@ -28,7 +28,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from gnomon.corpus import process_document
 from gnomon.corpus.names import key_of
 
