@@ -126,6 +126,7 @@ class Tokens {
             dots = dots && sign(end) == '.';
             end = after, ++parts;
         }
+        if (word_.substr(i).starts_with("function()")) return {};
         if (has(end, "()")) return match(i, end, kCall, end + 2);
         if (sign(end) == '(' && dots && parts > 0) return match(i, end, kMethod, end);
         return {};

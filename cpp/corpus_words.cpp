@@ -91,6 +91,8 @@ constexpr Pair kWordEnds[] = {{"ge", kNearPackage},
                               {"ts", kNearClass | kNearNoun},
                               {"um", kNearClass},
                               {"ew", kNearClass},
+                              {"ct", kNearClass},
+                              {"te", kNearClass},
                               {"ds", kNearClass},
                               {"ow", kNearClass},
                               {"ws", kNearClass},
@@ -114,7 +116,8 @@ constexpr Pair kWordEnds[] = {{"ge", kNearPackage},
 
 template <class Unit>
 bool is_between(Unit c) {
-    return c == ' ' || c == ':' || c == '`' || c == '\'' || c == '"' || c == '(' || c == '[' || c == '\n';
+    return c == ' ' || c == ':' || c == '`' || c == '\'' || c == '"' || c == '(' || c == '[' || c == '\n' ||
+           c == 0xA0;  // a no-break space
 }
 
 template <class Unit, std::size_t N>

@@ -41,6 +41,10 @@ PIECES = (
         "x" * 90,
         "a_b" * 40,
         "Connector/J",
+        "function()",
+        "Bug",
+        "123456",
+        "(#1234)",
     ),
 )
 SPACES = (" ", " ", " ", "\n", "", "\t", "\u3000", " `", " (", '"')
@@ -191,7 +195,26 @@ def test_screens_leave_out_only_what_does_not_match() -> None:
         *("the variable", "properties", "propertys", "set the", "values of", "value for the"),
         *("option named", "settings are", "Enabling", "a package", "module", "namespace", "wage"),
     )
-    signs = ("", " ", "`", "'", " `", ": ", "\n", " v", " V", " vv", '"', "[", "(", " [", "  ")
+    signs = (
+        "",
+        " ",
+        "`",
+        "'",
+        " `",
+        ": ",
+        "\n",
+        " v",
+        " V",
+        " vv",
+        '"',
+        "[",
+        "(",
+        " [",
+        "  ",
+        " >= ",
+        " <= ",
+        "\xa0",
+    )
     for _ in range(4000):
         text = "some words " * rng.randrange(4) + rng.choice(ends) + rng.choice(signs)
         text += rng.choice(("", "", "\n"))

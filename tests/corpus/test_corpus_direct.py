@@ -145,6 +145,9 @@ NEAR = st.lists(
                 "set to",
                 "package ",
                 "class ",
+                "struct\xa0",
+                "delegate ",
+                "namespace\xa0",
             ),
             *("catch (", "function", "error", "default to", "system ", "new ", "value of ", "é"),
         ]

@@ -177,7 +177,8 @@ class Finder(Places):
             )
             if self.kind_at(start) != "code" and not self.in_code_span(start):
                 return
-            self._add("package", word["name"], start, stop)
+            if not n.PACKAGE_FILE.search(word["name"]):
+                self._add("package", word["name"], start, stop)
             at = word.end()
 
     def _plain_kind(self, group: str, text: str, begin: int, end: int, place: int) -> str:
@@ -199,7 +200,7 @@ class Finder(Places):
         if group == "number":
             return "version" if n.after_product(text, begin) else ""
         if group == "ticket":
-            return "issue" if n.BUG_WORD.search(text[max(begin - 12, 0) : begin]) else ""
+            return self._ticket(text, begin, end, place, code)
         if group == "env":
             return "env_var" if code or "_" in text[begin:end] or self._of_env(text) else ""
         if group == "assigned":
@@ -227,6 +228,12 @@ class Finder(Places):
         if group == "upper":
             return self._upper(text, end, place, near)
         return self._identifier(group, text, begin, end, place, near)
+
+    def _ticket(self, text: str, begin: int, end: int, place: int, code: bool) -> str:
+        """What a number behind a "#" is."""
+        told = n.BUG_WORD.search(text[max(begin - 12, 0) : begin]) is not None
+        told = told or (not code and begin > 3 and n.TICKETS_END.match(text, end) is not None)
+        return "issue" if told or n.ISSUE_LINK.search(self.link_at(place)) else ""
 
     def _upper(self, text: str, end: int, place: int, near: int) -> str:
         """What a name in capitals with underscores is, outside of code blocks."""
@@ -275,9 +282,10 @@ class Finder(Places):
     # --- the whole document ---
 
     def _settled(self) -> list[Mention]:
-        """One mention per place and name; identifiers that are options elsewhere become options."""
+        """One mention per place and name; an identifier is what it is elsewhere in it."""
         options = {n.normalise("option", m.name) for m in self.found if m.type == "option"}
         classes = {n.normalise("class", m.name) for m in self.found if m.type == "class"}
+        functions = {n.normalise("function", m.name) for m in self.found if m.type == "function"}
         best: dict[tuple[int, int], Mention] = {}
         for mention in self.found:
             if mention.type == "identifier":
@@ -286,6 +294,8 @@ class Finder(Places):
                     mention = mention._replace(type="option")
                 elif word in classes:
                     mention = mention._replace(type="class")
+                elif word in functions:
+                    mention = mention._replace(type="function")
             place = mention.start, mention.end
             known = best.get(place)
             if known is None or _rank(mention) < _rank(known):
@@ -300,7 +310,7 @@ _NOUNS = _OPTION_NOUNS | frozenset(
 _FIXED = {
     "symbol": "error_symbol", "call": "function", "exception": "class", "issue": "issue",
     "error": "error_code", "sqlstate": "sqlstate", "state": "sqlstate",
-    "bare": "version", "dashed": "version", "setenv": "env_var",
+    "report": "issue", "bare": "version", "dashed": "version", "setenv": "env_var",
     "flag": "option", "atvar": "option", "set": "option", "install": "",
     "import": "package", "from": "package", "require": "package", "es": "package",
     "using": "package",

@@ -23,7 +23,7 @@ TYPES = (
 # what it is. `number` needs a product before it, `ticket` the word "bug".
 TOKEN = re.compile(
     r"(?P<symbol>\b(?:ER|CR|EE|WARN|HA_ERR)_[A-Z][A-Z0-9_]*[A-Z0-9]\b)"
-    r"|\b(?P<call>[A-Za-z_]\w{0,80}(?:(?:\.|::|->)[A-Za-z_]\w{0,80}){0,8})\(\)"
+    r"|\b(?P<call>(?!function\(\))[A-Za-z_]\w{0,80}(?:(?:\.|::|->)[A-Za-z_]\w{0,80}){0,8})\(\)"
     r"|\b(?P<method>[A-Za-z_]\w{0,80}(?:\.[A-Za-z_]\w{0,80}){1,8})(?=\()"
     r"|\b(?P<exception>[A-Z][a-z0-9]+[A-Za-z0-9]{0,80}(?:Exception|Error))\b"
     r"|\b(?P<issue>(?:[Bb]ug|BUG)#?\d{3,}|CVE-\d{4}-\d{4,7}"
@@ -48,24 +48,31 @@ ERROR = re.compile(
     r"\b(?:ERROR|[Ee]rror)(?: ?[Cc]odes?| ?[Nn]umbers?)?:? #?(?P<error>[1-9]\d{3})\b"
     r"(?: ?\((?P<state>[0-9A-Z]{5})\))?"
 )
+REPORT = re.compile(r"\b(?P<report>(?:[Bb]ug|BUG) \d{4,})\b")
 STATE = re.compile(r"\bSQL[- ]?STATE:?[ ='\"(\[]{1,3}(?P<sqlstate>[0-9A-Z]{5})\b")
 SET_ENV = re.compile(r"(?:-e|--env|export|ENV) (?P<setenv>[A-Z][A-Z0-9_]{2,})\b")
 # Before ``NAME=value`` where a shell takes it as a variable.
-SHELL_START = re.compile(r"(?:\A|\n[ \t]*|[$#'\"] ?|\b(?:sudo|env|set) )\Z")
+SHELL_START = re.compile(r"(?:\A|\n[ \t]*|(?:\A|\s)- |[$#'\"] ?|\b(?:sudo|env|set) )\Z")
 INSTALL = re.compile(
     r"\b(?:pip3?|npm|apt-get|apt|yum|dnf|zypper|brew|composer|gem|cargo|go) (?:-y )?"
     r"(?P<install>install|i|add|get|require) (?:-\S+ )*"
 )
 PRODUCT = re.compile(
-    r"\b(?:MariaDB|MySQL|Percona|PHP|Java|JDK|Python|Node\.js|Go|Connector/\w+|InnoDB|Galera"
+    r"\b(?:MariaDB|MySQL|Percona|PHP|Java|JDK|JDBC|ODBC|DB-API|C?Python|Node\.js|Go|Connector/\w+|InnoDB|Galera"
     r"|HikariCP|Ubuntu|Debian|CentOS|RHEL|Rocky Linux|AlmaLinux|Fedora|SLES|macOS|Docker|Spring"
-    r"|[Vv]ersions?|[Rr]elease)(?: (?:Server|Community|Enterprise))* [vV]?$"
+    r"|[Vv]ersions?|[Rr]elease)(?: (?:Server|Community|Enterprise))* (?:[<>]=? )?[vV]?$"
 )
-BUG_WORD = re.compile(r"\b(?:[Bb]ug|BUG|[Ii]ssue|[Ff]ixe[sd]|[Mm]erged) \(?#?$")
+BUG_WORD = re.compile(
+    r"(?:\b(?:[Bb]ug|BUG|[Ii]ssue|[Ff]ix(?:e[sd])?|[Cc]lose[sd]?|[Rr]esolve[sd]?|[Mm]erged) \(?#?"
+    r"|\(#)$"
+)
+TICKETS_END = re.compile(r"(?:[,;]? #\d+)*\)?\.?[ ]*(?:\n|\Z)")  # of a line that ends with them
+ISSUE_LINK = re.compile(r"/(?:issues|pull|merge_requests)/\d+")
 # An install command's names, and statements that import.
 PACKAGE_WORDS = re.compile(
     r"[ ]?(?P<name>[@A-Za-z][\w./@-]*\w)(?=[\s,;)`'\"\\]|\.(?:\s|$)|$|==|>=)"
 )
+PACKAGE_FILE = re.compile(r"\.(?:txt|in|toml|deb|rpm)\Z")
 IMPORTS = re.compile(
     r"^[ \t]*(?:from (?P<from>[\w.]+) import\b|import (?P<import>[a-z][\w]*(?:\.[\w*]+)*);?\s*$"
     r"|.{0,60}\brequire\(['\"](?P<require>[^'\"\n]+)['\"]\)"
@@ -98,14 +105,15 @@ OPTION_LINK = re.compile(
 FUNCTION_LINK = re.compile(r"functions?/(?:[^#]*/)?[\w.-]*(?:#|$)", re.I)
 ERROR_NOUN = re.compile(r"[`'\"]? (?:error|exception|warning)s?\b")
 CLASS_BEFORE = re.compile(
-    r"\b(?:class|interface|exception|enum|new|extends|implements|throws?|catch \()[ ]?[`'\"]?$"
+    r"\b(?:class|interface|exception|enum|struct|delegate|new|extends|implements|throws?|catch \()"
+    r"[ \xa0]?[`'\"]?$"
 )
 FUNCTION_NOUN = re.compile(r"[`'\"\]]?(?:\(\))? (?:function|method|procedure|constructor|UDF)s?\b")
-PACKAGE_BEFORE = re.compile(r"\b(?:namespace|package|module)[ ]?[`'\"\[]?$")
+PACKAGE_BEFORE = re.compile(r"\b(?:namespace|package|module)[ \xa0]?[`'\"\[]?$")
 # What is called like this in SQL is a table or a key, not a function.
 NOT_CALLED = re.compile(
     r"(?:\b(?:INTO|TABLE|REFERENCES|EXISTS|INDEX|KEY|ON|UPDATE|FROM|JOIN|VIEW|TYPE|PARTITION) "
-    r"|['\"@.])$",
+    r"|['\"@]|(?<![)\s])\.)$",
     re.I,
 )
 SET_OPTION = re.compile(
@@ -138,6 +146,7 @@ _PRODUCT_ENDS = frozenset(
     word[-2:]
     for word in (
         *("MariaDB", "MySQL", "Percona", "PHP", "Java", "JDK", "Python", "Node.js", "Go", "InnoDB"),
+        *("JDBC", "ODBC", "DB-API"),
         *("Galera", "HikariCP", "Ubuntu", "Debian", "CentOS", "RHEL", "Rocky Linux", "AlmaLinux"),
         *("Fedora", "SLES", "macOS", "Docker", "Spring", "Version", "Versions", "Release"),
         *("Server", "Community", "Enterprise"),
@@ -158,7 +167,7 @@ _NOUN_ENDS = frozenset(
 def after_product(text: str, begin: int) -> bool:
     """Whether the name of a product, with which versions go, stands before a place."""
     before = text[max(begin - 40, 0) : begin]
-    if before.rstrip(" vV\n")[-2:] not in _PRODUCT_ENDS and "Connector/" not in before:
+    if before.rstrip(" vV<>=\n")[-2:] not in _PRODUCT_ENDS and "Connector/" not in before:
         return False
     return PRODUCT.search(before) is not None
 
@@ -166,7 +175,7 @@ def after_product(text: str, begin: int) -> bool:
 def after_package(text: str, begin: int) -> bool:
     """Whether "package", "module" or "namespace" stands before a place."""
     before = text[max(begin - 16, 0) : begin]
-    if before.rstrip(" `'\"[\n")[-1:] != "e":
+    if before.rstrip(" \xa0`'\"[\n")[-1:] != "e":
         return False
     return PACKAGE_BEFORE.search(before) is not None
 

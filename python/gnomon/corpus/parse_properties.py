@@ -22,6 +22,9 @@ _LINE = re.compile(
 _ESCAPE = re.compile(rb"\\(?:u([0-9A-Fa-f]{4})|\r?\n[ \t\f]*|([^\r\n\x80-\xff])|(?=[\x80-\xff]))")
 _LETTERS = {b"t": "\t", b"n": "\n", b"r": "\r", b"f": "\f"}
 _GROUP = re.compile(r"[A-Za-z_][\w-]*")
+# A setting, where a message has sentences: the key of several words in one, a value of one word.
+_SETTING = re.compile(r"[a-z][a-z0-9]*(?:[A-Z_][A-Za-z0-9]*)+")
+_ONE_WORD = re.compile(rb"[ \t\f]*[=:][ \t\f]*[^\s{}]+[ \t\f]*")
 
 
 def parse_properties(data: bytes, start: int = 0) -> Parsed:
@@ -43,6 +46,8 @@ def parse_properties(data: bytes, start: int = 0) -> Parsed:
             parsed.heading(2, begin, match.end("key"), first, kind="group")
         name_start = match.start("key")
         parsed.names.append(Name("message", key, name_start, match.end("key"), "defines"))
+        if _SETTING.fullmatch(key) and _ONE_WORD.fullmatch(match["rest"]):
+            parsed.names.append(Name("option", key, name_start, match.end("key"), "defines"))
         if first in ("ConnectionProperties", "connectionProperties") and _GROUP.fullmatch(rest):
             parsed.names.append(
                 Name("option", rest, name_start + len(first) + 1, match.end("key"), "defines")

@@ -15,6 +15,7 @@ from . import names as n
 _SPANNING: tuple[tuple[frozenset[str], tuple[str, ...], re.Pattern[str]], ...] = (
     (frozenset(), ("rror", "ERROR"), n.ERROR),
     (frozenset(), ("STATE",), n.STATE),
+    (frozenset(), ("bug", "Bug", "BUG"), n.REPORT),
     (frozenset({"SET"}), (), n.SET_OPTION),
     (frozenset({"-e", "--env", "export", "ENV"}), (), n.SET_ENV),
     (
