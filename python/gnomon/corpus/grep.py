@@ -12,6 +12,7 @@ searched as the text that it encodes.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator
 from functools import cached_property, lru_cache
 from itertools import islice
@@ -36,6 +37,9 @@ from .trigrams import Trigrams
 _BOM = b"\xef\xbb\xbf"
 _MEMORY = 16 << 20  # bytes that RE2 may use for its automaton: it fills them in 0.1 s at most
 _PATTERN_MOST = 10_000  # characters
+_CLASSES_MOST = 250  # each may be a thousand instructions of RE2
+_BLIND_MOST = 30_000  # instructions that RE2 may run everywhere; twenty \w side by side are 27,924
+_CLASS = re.compile(r"\\[dDsSwWpP]")
 
 
 class _Found(NamedTuple):
@@ -64,6 +68,8 @@ class Matcher:
         if self._plain:
             self.needed: Tree = self._needle if len(self._needle) > 2 else EVERYTHING
             return
+        if not literal:
+            _check_classes(pattern)
         if self.program is None:
             _ = self.regex  # says what is wrong with it
         if literal:
@@ -71,6 +77,8 @@ class Matcher:
             self.needed = self._needle if alone else EVERYTHING
         else:
             self.needed = required_literals(pattern, ignore_case)
+        if self.blind:
+            _check_size(pattern, self.regex)
 
     def may_match(self, data: bytes) -> bool:
         """Whether bytes hold what a match needs; much cheaper than to look for one."""
@@ -129,6 +137,26 @@ class Matcher:
         while at >= 0:
             yield at, at + len(needle)
             at = data.find(needle, at + step)
+
+
+def _check_classes(pattern: str) -> None:
+    found = len(_CLASS.findall(pattern))
+    if found > _CLASSES_MOST:
+        raise ValueError(
+            f"pattern has at most {_CLASSES_MOST} classes such as \\w, got {found:,} in "
+            f"{pattern[:40]!r}; write it with repeats, or make it smaller"
+        )
+
+
+def _check_size(pattern: str, regex: Any) -> None:
+    """What must be run over all text is small: time goes with the size of its automaton."""
+    size = getattr(regex, "programsize", 0)
+    if size > _BLIND_MOST:
+        raise ValueError(
+            "pattern that holds no three characters which must stand side by side compiles to at "
+            f"most {_BLIND_MOST:,} instructions, got {size:,} for {pattern[:40]!r}; give it three "
+            "literal characters, or make it smaller"
+        )
 
 
 def _held(needed: Tree, folded: bytes) -> bool:
