@@ -22,12 +22,13 @@ import numpy as np
 
 from .. import _core
 from .columns_io import Int64Array
+from .grep_joined import in_joined_raw, in_joined_rendered
 from .grep_places import chunk_at, of_utf16, raw_span, shown
 from .grep_program import in_raw, in_rendered, rendered_scan
-from .grep_scan import Lines, joinable, joined, matches_of, scan
+from .grep_scan import joinable, matches_of
 from .line_program import line_program
 from .literals import EVERYTHING, Tree, required_literals
-from .live import Live, Spot
+from .live import Live
 from .model import Chunk, Document, Span
 from .perl_classes import unicode_classes
 from .segment import Segment
@@ -39,6 +40,7 @@ _MEMORY = 16 << 20  # bytes that RE2 may use for its automaton: it fills them in
 _PATTERN_MOST = 10_000  # characters
 _CLASSES_MOST = 250  # each may be a thousand instructions of RE2
 _BLIND_MOST = 30_000  # instructions that RE2 may run everywhere; twenty \w side by side are 27,924
+_SCREENED_MOST = 16  # literals
 _CLASS = re.compile(r"\\[dDsSwWpP]")
 
 
@@ -84,6 +86,8 @@ class Matcher:
         """Whether bytes hold what a match needs; much cheaper than to look for one."""
         if self._plain:
             return self._needle in data
+        if _literals(self.needed) > _SCREENED_MOST:
+            return True  # to look for so many takes longer than RE2 does
         return self.needed == EVERYTHING or _held(self.needed, _core.trigram_fold(data))
 
     @cached_property
@@ -159,6 +163,10 @@ def _check_size(pattern: str, regex: Any) -> None:
         )
 
 
+def _literals(needed: Tree) -> int:
+    return 1 if isinstance(needed, bytes) else sum(map(_literals, needed[1]))
+
+
 def _held(needed: Tree, folded: bytes) -> bool:
     if isinstance(needed, bytes):
         return _core.trigram_fold(needed) in folded
@@ -199,6 +207,7 @@ def grep(
     documents: Collection[str] | None,
     limit: int | None,
     skip: int,
+    matches_most: int | None = None,
 ) -> GrepResult:
     """See :meth:`gnomon.corpus.snapshot.Snapshot.grep`."""
     matcher = Matcher(pattern, literal, ignore_case)
@@ -210,8 +219,9 @@ def grep(
         if result is not None:
             return result
     found = [live.catalogue[rank] for rank in ranks.tolist()]
-    if raw and matcher.joinable and matcher.regex is not None:
-        return _joined(live, matcher, found, n_documents, limit, skip)
+    if matcher.joinable and matcher.regex is not None:
+        given = (live, matcher, found, n_documents, limit, skip, matches_most)
+        return in_joined_raw(*given) if raw else in_joined_rendered(*given)
     lines: list[GrepLine] = []
     total_lines = total_matches = total_documents = scanned = 0
     last = None if limit is None else skip + limit
@@ -237,75 +247,6 @@ def grep(
         n_documents,
         shown(matcher.needed),
     )
-
-
-def _joined(
-    live: Live,
-    matcher: Matcher,
-    found: list[tuple[Document, Spot]],
-    n_documents: int,
-    limit: int | None,
-    skip: int,
-) -> GrepResult:
-    """The same over raw bytes, many documents in one pass."""
-    lines: list[GrepLine] = []
-    total_lines = total_matches = total_documents = 0
-    last = None if limit is None else skip + limit
-
-    def texts() -> Iterator[tuple[int, bytes]]:
-        for number, (document, spot) in enumerate(found):
-            data = bytes(live.segments[spot.segment].raw(spot.number))
-            if document.encoding.startswith("utf-16"):
-                data = data.decode(document.encoding).encode("utf-8", "surrogatepass")
-            yield number, data.removeprefix(_BOM)
-
-    for each in scan(matcher.regex, joined(texts())):
-        n = len(each.owner)
-        wanted = range(
-            min(max(skip - total_lines, 0), n),
-            n if last is None else min(max(last - total_lines, 0), n),
-        )
-        lines += [_line(live, each, place, found) for place in wanted]
-        total_lines += n
-        total_matches += len(each.begins)
-        total_documents += len(np.unique(each.owner))
-    return GrepResult(
-        tuple(lines),
-        total_lines,
-        total_matches,
-        total_documents,
-        len(found),
-        n_documents,
-        shown(matcher.needed),
-    )
-
-
-def _line(live: Live, given: Lines, place: int, found: list[tuple[Document, Spot]]) -> GrepLine:
-    owner = int(given.owner[place])
-    document, spot = found[given.buffer.numbers[owner]]
-    segment = live.segments[spot.segment]
-    raw, base = segment.raw(spot.number), int(given.buffer.starts[owner])
-    matches = slice(int(given.first[place]), int(given.first[place + 1]))
-    begins = (given.begins[matches] - base).tolist()
-    stops = (given.stops[matches] - base).tolist()
-    data = given.buffer.data
-    start = max(data.rfind(b"\n", base, base + begins[0]) + 1, base) - base
-    end = data.find(b"\n", base + begins[0]) - base
-    span, spans = (start, end), list(zip(begins, stops, strict=True))
-    if document.encoding.startswith("utf-16"):
-        text = bytes(raw).decode(document.encoding).encode("utf-8", "surrogatepass")
-        shift = len(_BOM) * text.startswith(_BOM)
-        span, spans = of_utf16(document, text, *_shifted(span, spans, shift))
-    elif raw[:3] == _BOM:
-        span, spans = _shifted(span, spans, len(_BOM))
-    chunk = chunk_at(segment, spot.number, spans[0][0])
-    name = segment.chunk_ids[chunk] if chunk >= 0 else ""
-    number = int(given.number[place])
-    return GrepLine(document.id, document.path, number, span, tuple(spans), name)
-
-
-def _shifted(span: Span, matches: list[Span], by: int) -> tuple[Span, list[Span]]:
-    return (span[0] + by, span[1] + by), [(begin + by, stop + by) for begin, stop in matches]
 
 
 def _candidates(live: Live, matcher: Matcher, documents: Collection[str] | None) -> Int64Array:
