@@ -86,7 +86,7 @@ class Matcher:
         """Whether bytes hold what a match needs; much cheaper than to look for one."""
         if self._plain:
             return self._needle in data
-        if _literals(self.needed) > _SCREENED_MOST:
+        if self._of_many:
             return True  # to look for so many takes longer than RE2 does
         return self.needed == EVERYTHING or _held(self.needed, _core.trigram_fold(data))
 
@@ -94,6 +94,10 @@ class Matcher:
     def regex(self) -> Any:
         """The compiled pattern; None for a literal that is searched as bytes."""
         return None if self._plain else _compiled(*self._asked)
+
+    @cached_property
+    def _of_many(self) -> bool:
+        return _literals(self.needed) > _SCREENED_MOST
 
     @property
     def blind(self) -> bool:

@@ -40,9 +40,8 @@ def grep(engine: Engine, call: Call) -> Answer:
     if found.counted:
         counts["matches"] = found.total_matches
     else:
-        whole += (
-            f"at least {found.total_matches:,} matches: of a megabyte, {_MATCHES_MOST:,} are counted",
-        )
+        most = f"{_MATCHES_MOST:,} a megabyte are counted"
+        whole = (*whole, f"at least {found.total_matches:,} matches: {most}")
     report = Report(
         tool="grep",
         generation=engine.generation,
