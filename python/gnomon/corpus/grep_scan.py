@@ -89,7 +89,7 @@ def scan(regex: Any, buffers: Iterable[Buffer], matches_most: int | None = None)
     threads = os.cpu_count() or 1
     spans = spans_of(regex, matches_most)
     if threads == 1:
-        yield from (_lines(buffer, *spans(buffer.data), matches_most) for buffer in buffers)
+        yield from (_lines(buffer, *spans(buffer.data), most=matches_most) for buffer in buffers)
         return
     with ThreadPoolExecutor(threads) as pool:
         waiting: list[Any] = []
@@ -97,9 +97,9 @@ def scan(regex: Any, buffers: Iterable[Buffer], matches_most: int | None = None)
             waiting.append((buffer, pool.submit(spans, buffer.data)))
             if len(waiting) > 2 * threads:  # no more than that is held
                 done, future = waiting.pop(0)
-                yield _lines(done, *future.result(), matches_most)
+                yield _lines(done, *future.result(), most=matches_most)
         for done, future in waiting:
-            yield _lines(done, *future.result(), matches_most)
+            yield _lines(done, *future.result(), most=matches_most)
 
 
 def spans_of(
