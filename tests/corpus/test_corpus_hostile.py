@@ -288,6 +288,8 @@ def bounded(request: pytest.FixtureRequest, whole: Corpus) -> tuple[Corpus, floa
     corpus = Corpus.open(place, cache_bytes=0)
     for query in ("a~1 b* /x.y/ entity:x tag:x date:2020 DOC(a) SECTION(b) std::a_b", "zzqx zzqy"):
         corpus.hybrid_search(query, "exact")  # what is made at the first question
+    for raw in (False, True):
+        corpus.grep("zzqx|z.q", raw=raw)
     return corpus, 0.25
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .engine import Engine
 
 PATTERN_MOST = 4096  # characters
-_MATCHES_MOST = 10_000  # of a megabyte: prose has as many lines
+_MATCHES_MOST = 4000  # of a megabyte: each takes RE2 a call
 
 
 def grep(engine: Engine, call: Call) -> Answer:
