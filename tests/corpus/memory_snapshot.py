@@ -235,6 +235,7 @@ class MemorySnapshot(Snapshot):
         documents: Collection[str] | None = None,
         limit: int | None = 1000,
         skip: int = 0,
+        matches_most: int | None = None,  # all are counted
     ) -> GrepResult:
         flags = re.MULTILINE | (re.IGNORECASE if ignore_case else 0)
         try:

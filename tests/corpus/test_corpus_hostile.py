@@ -265,6 +265,12 @@ def hostile_queries() -> dict[str, str]:
         "bidirectional controls": "\u202e\u2066a " * 3000,
         "joined emoji": "\U0001f469\u200d" * 6000,
         "marks on marks": "a" + "\u0301" * 12_000,
+        "a letter that is 18": "\ufdfa" * 12_000,
+        "pairs of ideographs": "\u6f22\u5b57" * 8000,
+        "a word of 16,000 letters": word(16_000),
+        "300 letters of any script": "/" + r"\pL" * 300 + "/",
+        "500 letters between two": "/" + "|".join(f".{word(1)}." for _ in range(500)) + "/",
+        "a thousand short words": "/" + "|".join(word(3) for _ in range(1000)) + "/i",
     }
 
 
@@ -282,6 +288,8 @@ def bounded(request: pytest.FixtureRequest, whole: Corpus) -> tuple[Corpus, floa
     corpus = Corpus.open(place, cache_bytes=0)
     for query in ("a~1 b* /x.y/ entity:x tag:x date:2020 DOC(a) SECTION(b) std::a_b", "zzqx zzqy"):
         corpus.hybrid_search(query, "exact")  # what is made at the first question
+    for raw in (False, True):
+        corpus.grep("zzqx|z.q", raw=raw)
     return corpus, 0.25
 
 
@@ -313,6 +321,78 @@ def test_what_looks_cheap_is_answered_or_refused_in_bounded_time(
             slow.append(f"{way}: {took:.3f} s")
         assert len(answer.to_json()) <= 8000
     assert not slow
+
+
+EVERYWHERE = {
+    "nothing": "",
+    "perhaps an a": "a*",
+    "edges of words": r"\b",
+    "any character": ".",
+    "ends of lines": "$",
+    "blanks": " " * 4096,
+    "line feeds": "\n" * 4096,
+    "300 letters of any script": r"\pL" * 300,
+    "500 letters between two": "|".join(f".{chr(97 + n % 26)}." for n in range(500)),
+    "a thousand short words": "|".join(f"{chr(97 + n % 26)}{n % 10}e" for n in range(1000)),
+    "any text 50 times": ".*a" * 50,
+}
+_LONGEST = 0.9  # seconds over the whole corpus: a match of each of its 440,000 lines
+
+
+@pytest.mark.parametrize("raw", [False, True])
+@pytest.mark.parametrize("name", EVERYWHERE)
+def test_patterns_that_match_everywhere_are_grepped_in_bounded_time(
+    bounded: tuple[Corpus, float], name: str, raw: bool
+) -> None:
+    corpus, most = bounded
+    for ignore_case in (False, True):
+        began = time.process_time()
+        answer = corpus.grep(EVERYWHERE[name], raw=raw, ignore_case=ignore_case)
+        assert time.process_time() - began < max(most, _LONGEST)
+        assert len(answer.to_json()) <= 8000
+
+
+@pytest.mark.parametrize("raw", [False, True])
+@pytest.mark.parametrize("pattern", ["", "a*", r"\b", ".", "$", "^", "^.", r"\w+", "[^a]", "..?$"])
+def test_lines_are_the_same_when_not_all_matches_are_counted(
+    whole: Corpus, monkeypatch: pytest.MonkeyPatch, pattern: str, raw: bool
+) -> None:
+    ask: dict[str, Any] = {"raw": raw, "limit": None}
+    snapshot = whole.snapshot
+    every = snapshot.grep(pattern, **ask)
+    assert every.counted
+    for most in (1, 7, 100):
+        some = snapshot.grep(pattern, **ask, matches_most=most)
+        assert some.lines == every.lines
+        assert some.total_lines == every.total_lines
+        assert some.total_documents == every.total_documents
+        assert some.counted or some.total_matches <= every.total_matches
+    monkeypatch.setattr("gnomon.corpus.grep.joinable", lambda pattern: False)
+    assert snapshot.grep(pattern, **ask) == every  # document by document, passage by passage
+
+
+@pytest.mark.parametrize("pattern", [r"\pL" * 30, r"\w" * 251])
+def test_a_pattern_too_large_to_be_run_over_everything_is_refused(
+    whole: Corpus, pattern: str
+) -> None:
+    for problem in (
+        whole.grep(pattern).report.problem,
+        whole.hybrid_search(f"/{pattern}/", "exact").report.problem,
+    ):
+        assert problem is not None
+        assert problem.code == "bad_regex"
+        assert "at most" in problem.message
+        assert "make it smaller" in problem.message
+    assert whole.grep(r"\w" * 20).report.problem is None
+
+
+def test_a_word_or_a_phrase_of_too_many_tokens_is_refused(whole: Corpus) -> None:
+    for query in ("\ufdfa" * 12_000, '"' + "a " * 4097 + '"'):
+        problem = whole.hybrid_search(query, "exact").report.problem
+        assert problem is not None
+        assert problem.code == "query_too_long"
+        assert "at most 4,096 tokens" in problem.message
+    assert whole.hybrid_search('"' + "a " * 4096 + '"', "exact").report.problem is None
 
 
 @pytest.mark.parametrize(

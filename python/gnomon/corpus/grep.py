@@ -12,6 +12,7 @@ searched as the text that it encodes.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator
 from functools import cached_property, lru_cache
 from itertools import islice
@@ -21,12 +22,13 @@ import numpy as np
 
 from .. import _core
 from .columns_io import Int64Array
+from .grep_joined import in_joined_raw, in_joined_rendered
 from .grep_places import chunk_at, of_utf16, raw_span, shown
 from .grep_program import in_raw, in_rendered, rendered_scan
-from .grep_scan import Lines, joinable, joined, matches_of, scan
+from .grep_scan import joinable, matches_of
 from .line_program import line_program
 from .literals import EVERYTHING, Tree, required_literals
-from .live import Live, Spot
+from .live import Live
 from .model import Chunk, Document, Span
 from .perl_classes import unicode_classes
 from .segment import Segment
@@ -36,6 +38,10 @@ from .trigrams import Trigrams
 _BOM = b"\xef\xbb\xbf"
 _MEMORY = 16 << 20  # bytes that RE2 may use for its automaton: it fills them in 0.1 s at most
 _PATTERN_MOST = 10_000  # characters
+_CLASSES_MOST = 250  # each may be a thousand instructions of RE2
+_BLIND_MOST = 30_000  # instructions that RE2 may run everywhere; twenty \w side by side are 27,924
+_SCREENED_MOST = 16  # literals
+_CLASS = re.compile(r"\\[dDsSwWpP]")
 
 
 class _Found(NamedTuple):
@@ -64,6 +70,8 @@ class Matcher:
         if self._plain:
             self.needed: Tree = self._needle if len(self._needle) > 2 else EVERYTHING
             return
+        if not literal:
+            _check_classes(pattern)
         if self.program is None:
             _ = self.regex  # says what is wrong with it
         if literal:
@@ -71,17 +79,25 @@ class Matcher:
             self.needed = self._needle if alone else EVERYTHING
         else:
             self.needed = required_literals(pattern, ignore_case)
+        if self.blind:
+            _check_size(pattern, self.regex)
 
     def may_match(self, data: bytes) -> bool:
         """Whether bytes hold what a match needs; much cheaper than to look for one."""
         if self._plain:
             return self._needle in data
+        if self._of_many:
+            return True  # to look for so many takes longer than RE2 does
         return self.needed == EVERYTHING or _held(self.needed, _core.trigram_fold(data))
 
     @cached_property
     def regex(self) -> Any:
         """The compiled pattern; None for a literal that is searched as bytes."""
         return None if self._plain else _compiled(*self._asked)
+
+    @cached_property
+    def _of_many(self) -> bool:
+        return _literals(self.needed) > _SCREENED_MOST
 
     @property
     def blind(self) -> bool:
@@ -131,6 +147,30 @@ class Matcher:
             at = data.find(needle, at + step)
 
 
+def _check_classes(pattern: str) -> None:
+    found = len(_CLASS.findall(pattern))
+    if found > _CLASSES_MOST:
+        raise ValueError(
+            f"pattern has at most {_CLASSES_MOST} classes such as \\w, got {found:,} in "
+            f"{pattern[:40]!r}; write it with repeats, or make it smaller"
+        )
+
+
+def _check_size(pattern: str, regex: Any) -> None:
+    """What must be run over all text is small: time goes with the size of its automaton."""
+    size = getattr(regex, "programsize", 0)
+    if size > _BLIND_MOST:
+        raise ValueError(
+            "pattern that holds no three characters which must stand side by side compiles to at "
+            f"most {_BLIND_MOST:,} instructions, got {size:,} for {pattern[:40]!r}; give it three "
+            "literal characters, or make it smaller"
+        )
+
+
+def _literals(needed: Tree) -> int:
+    return 1 if isinstance(needed, bytes) else sum(map(_literals, needed[1]))
+
+
 def _held(needed: Tree, folded: bytes) -> bool:
     if isinstance(needed, bytes):
         return _core.trigram_fold(needed) in folded
@@ -171,6 +211,7 @@ def grep(
     documents: Collection[str] | None,
     limit: int | None,
     skip: int,
+    matches_most: int | None = None,
 ) -> GrepResult:
     """See :meth:`gnomon.corpus.snapshot.Snapshot.grep`."""
     matcher = Matcher(pattern, literal, ignore_case)
@@ -182,8 +223,9 @@ def grep(
         if result is not None:
             return result
     found = [live.catalogue[rank] for rank in ranks.tolist()]
-    if raw and matcher.joinable and matcher.regex is not None:
-        return _joined(live, matcher, found, n_documents, limit, skip)
+    if matcher.joinable and matcher.regex is not None:
+        given = (live, matcher, found, n_documents, limit, skip, matches_most)
+        return in_joined_raw(*given) if raw else in_joined_rendered(*given)
     lines: list[GrepLine] = []
     total_lines = total_matches = total_documents = scanned = 0
     last = None if limit is None else skip + limit
@@ -209,75 +251,6 @@ def grep(
         n_documents,
         shown(matcher.needed),
     )
-
-
-def _joined(
-    live: Live,
-    matcher: Matcher,
-    found: list[tuple[Document, Spot]],
-    n_documents: int,
-    limit: int | None,
-    skip: int,
-) -> GrepResult:
-    """The same over raw bytes, many documents in one pass."""
-    lines: list[GrepLine] = []
-    total_lines = total_matches = total_documents = 0
-    last = None if limit is None else skip + limit
-
-    def texts() -> Iterator[tuple[int, bytes]]:
-        for number, (document, spot) in enumerate(found):
-            data = bytes(live.segments[spot.segment].raw(spot.number))
-            if document.encoding.startswith("utf-16"):
-                data = data.decode(document.encoding).encode("utf-8", "surrogatepass")
-            yield number, data.removeprefix(_BOM)
-
-    for each in scan(matcher.regex, joined(texts())):
-        n = len(each.owner)
-        wanted = range(
-            min(max(skip - total_lines, 0), n),
-            n if last is None else min(max(last - total_lines, 0), n),
-        )
-        lines += [_line(live, each, place, found) for place in wanted]
-        total_lines += n
-        total_matches += len(each.begins)
-        total_documents += len(np.unique(each.owner))
-    return GrepResult(
-        tuple(lines),
-        total_lines,
-        total_matches,
-        total_documents,
-        len(found),
-        n_documents,
-        shown(matcher.needed),
-    )
-
-
-def _line(live: Live, given: Lines, place: int, found: list[tuple[Document, Spot]]) -> GrepLine:
-    owner = int(given.owner[place])
-    document, spot = found[given.buffer.numbers[owner]]
-    segment = live.segments[spot.segment]
-    raw, base = segment.raw(spot.number), int(given.buffer.starts[owner])
-    matches = slice(int(given.first[place]), int(given.first[place + 1]))
-    begins = (given.begins[matches] - base).tolist()
-    stops = (given.stops[matches] - base).tolist()
-    data = given.buffer.data
-    start = max(data.rfind(b"\n", base, base + begins[0]) + 1, base) - base
-    end = data.find(b"\n", base + begins[0]) - base
-    span, spans = (start, end), list(zip(begins, stops, strict=True))
-    if document.encoding.startswith("utf-16"):
-        text = bytes(raw).decode(document.encoding).encode("utf-8", "surrogatepass")
-        shift = len(_BOM) * text.startswith(_BOM)
-        span, spans = of_utf16(document, text, *_shifted(span, spans, shift))
-    elif raw[:3] == _BOM:
-        span, spans = _shifted(span, spans, len(_BOM))
-    chunk = chunk_at(segment, spot.number, spans[0][0])
-    name = segment.chunk_ids[chunk] if chunk >= 0 else ""
-    number = int(given.number[place])
-    return GrepLine(document.id, document.path, number, span, tuple(spans), name)
-
-
-def _shifted(span: Span, matches: list[Span], by: int) -> tuple[Span, list[Span]]:
-    return (span[0] + by, span[1] + by), [(begin + by, stop + by) for begin, stop in matches]
 
 
 def _candidates(live: Live, matcher: Matcher, documents: Collection[str] | None) -> Int64Array:

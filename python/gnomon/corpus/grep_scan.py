@@ -47,6 +47,7 @@ class Lines(NamedTuple):
     first: Int64Array
     begins: Int64Array
     stops: Int64Array
+    counted: bool = True  # False: of some lines only the first match is here
 
 
 def joinable(pattern: str) -> bool:
@@ -81,12 +82,14 @@ def joined(documents: Iterable[tuple[int, bytes]]) -> Iterator[Buffer]:
         yield Buffer(b"".join(parts), np.array(starts, np.int64), numbers)
 
 
-def scan(regex: Any, buffers: Iterable[Buffer]) -> Iterator[Lines]:
-    """The lines of each buffer, in order."""
+def scan(regex: Any, buffers: Iterable[Buffer], matches_most: int | None = None) -> Iterator[Lines]:
+    """The lines of each buffer, in order; behind `matches_most` of a buffer, the first match of
+    each line.
+    """
     threads = os.cpu_count() or 1
-    spans = spans_of(regex)
+    spans = spans_of(regex, matches_most)
     if threads == 1:
-        yield from (_lines(buffer, *spans(buffer.data)) for buffer in buffers)
+        yield from (_lines(buffer, *spans(buffer.data), most=matches_most) for buffer in buffers)
         return
     with ThreadPoolExecutor(threads) as pool:
         waiting: list[Any] = []
@@ -94,16 +97,19 @@ def scan(regex: Any, buffers: Iterable[Buffer]) -> Iterator[Lines]:
             waiting.append((buffer, pool.submit(spans, buffer.data)))
             if len(waiting) > 2 * threads:  # no more than that is held
                 done, future = waiting.pop(0)
-                yield _lines(done, *future.result())
+                yield _lines(done, *future.result(), most=matches_most)
         for done, future in waiting:
-            yield _lines(done, *future.result())
+            yield _lines(done, *future.result(), most=matches_most)
 
 
-def spans_of(regex: Any) -> Callable[[bytes], tuple[array[int], array[int]]]:
+def spans_of(
+    regex: Any, most: int | None = None
+) -> Callable[[bytes], tuple[array[int], array[int]]]:
     """What finds all matches in bytes: begins and ends.
 
     `regex.finditer` makes an object of each match, which takes longer than to find it; what it
-    calls is asked here, where it is what it was known to be.
+    calls is asked here, where it is what it was known to be. Behind the first `most` it is the
+    first match of each line; then there are more than `most`.
     """
     bare = getattr(regex, "_regexp", None)
     find = getattr(bare, "Match", None)
@@ -122,6 +128,17 @@ def spans_of(regex: Any) -> Callable[[bytes], tuple[array[int], array[int]]]:
             begun(begin)
             ended(stop)
             at = stop if stop > begin else stop + 1
+            if len(begins) == most:
+                break
+        else:
+            return begins, stops
+        while at <= size:
+            begin, stop = find(anchor, data, at, size)[0]
+            if begin < 0:
+                break
+            begun(begin)
+            ended(stop)
+            at = data.find(b"\n", begin) + 1 or size + 1
         return begins, stops
 
     return spans
@@ -144,7 +161,8 @@ def matches_of(regex: Any, data: bytes) -> Iterator[tuple[int, int]]:
             yield last
 
 
-def _lines(buffer: Buffer, begun: array[int], ended: array[int]) -> Lines:
+def _lines(buffer: Buffer, begun: array[int], ended: array[int], most: int | None) -> Lines:
+    counted = most is None or len(begun) <= most
     begins, stops = np.frombuffer(begun, np.int64), np.frombuffer(ended, np.int64)
     inside = begins < len(buffer.data)  # behind the last line feed there is no line
     if not inside.all():
@@ -158,4 +176,4 @@ def _lines(buffer: Buffer, begun: array[int], ended: array[int]) -> Lines:
     before = np.searchsorted(feeds, buffer.starts, side="left")  # line feeds before each document
     number = line[places] - before[owner] + 1
     first = np.append(places, len(line)).astype(np.int64)
-    return Lines(buffer, owner, number, first, begins, stops)
+    return Lines(buffer, owner, number, first, begins, stops, counted)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .engine import Engine
 
 PATTERN_MOST = 4096  # characters
+_MATCHES_MOST = 4000  # of a megabyte: each takes RE2 a call
 
 
 def grep(engine: Engine, call: Call) -> Answer:
@@ -35,6 +36,12 @@ def grep(engine: Engine, call: Call) -> Answer:
     kind = "literal" if args["literal"] else "regular expression"
     text = "raw bytes" if args["raw"] else "rendered text"
     narrowed = f"the trigram index asked for {found.literals[:200]}" if found.literals else "all"
+    counts = {"lines": found.total_lines}
+    if found.counted:
+        counts["matches"] = found.total_matches
+    else:
+        most = f"{_MATCHES_MOST:,} a megabyte are counted"
+        whole = (*whole, f"at least {found.total_matches:,} matches: {most}")
     report = Report(
         tool="grep",
         generation=engine.generation,
@@ -48,11 +55,7 @@ def grep(engine: Engine, call: Call) -> Answer:
         total=found.total_lines,
         exhaustive=True,
         no_hit=no_hit,
-        counts={
-            "lines": found.total_lines,
-            "matches": found.total_matches,
-            "documents": found.total_documents,
-        },
+        counts={**counts, "documents": found.total_documents},
         notes=whole,
     )
     more = offset + len(found.lines) < found.total_lines
@@ -83,6 +86,7 @@ def _found(
         "ignore_case": args["ignore_case"],
         "raw": args["raw"],
         "documents": documents,
+        "matches_most": _MATCHES_MOST,
     }
     try:
         if not by_chunk:
@@ -139,6 +143,7 @@ def _no_hit(engine: Engine, args: Any, restricted: Restriction) -> NoHit:
             ignore_case=args["ignore_case"],
             raw=args["raw"],
             limit=0,
+            matches_most=_MATCHES_MOST,
         )
         if everywhere.total_lines:
             return NoHit(

@@ -206,9 +206,9 @@ class _Check:
     def _shows(self, claim: _Claim) -> Mask:
         """Passages that hold a positive part of a claim."""
         mask = np.zeros(self.slots.n, dtype=np.bool_)
-        for leaf, negated in leaves(claim.node):
-            if not negated:
-                mask |= self.compiler.holds(leaf)
+        said = dict.fromkeys(leaf for leaf, negated in leaves(claim.node) if not negated)
+        for leaf in said:
+            mask |= self.compiler.holds(leaf)
         return mask
 
     # When they never do

@@ -16,6 +16,7 @@ _CONCRETE = re.compile(
 )
 _ACRONYM = re.compile(r"[A-Z]{4,}")
 _WORDS_BESIDE_PHRASE = 3
+_WORD_MOST = 256  # characters of a word that are looked at: what runs on is no name
 _RARE_SHARE, _RARE_LEAST = 0.005, 20
 
 
@@ -74,5 +75,5 @@ def _concrete(parsed: Parsed, slots: Slots, shouted: bool) -> tuple[str, ...]:
 
 
 def _is_code(text: str, acronyms: bool) -> bool:
-    bare = text.rstrip("?.,!")
+    bare = text[:_WORD_MOST].rstrip("?.,!")
     return bool(_CONCRETE.search(bare) or (acronyms and _ACRONYM.fullmatch(bare)))

@@ -46,6 +46,7 @@ from .slots import Int64Array, Mask, Slots, SlotSet
 _FUZZY_MOST = 255
 _NEAR_MOST = 64  # tokens that the core places near each other
 _PARTS_MOST = 32
+_TOKENS_MOST = 4096  # of a word or a phrase
 EXPANDING_MOST = 32
 _BITS_OF_SLOT = 64  # fewer slots than that of all passages are kept as they are
 METAS_MOST = 64
@@ -140,6 +141,7 @@ class Compiler:
         tokens = _side_by_side(spans)
         if not tokens:
             return None
+        _few(spans, node)
         if len(tokens) == 1:
             inside = self._qualified(tokens[0], node.text) if len(spans) > 1 else []
             if inside:
@@ -160,6 +162,7 @@ class Compiler:
         tokens = self.analyzer.tokens(node.text)
         if not tokens:
             return None
+        _few(tokens, node)
         field = _field(node.field)
         if len(tokens) == 1:
             return Term(tokens[0], field, node.boost)
@@ -347,7 +350,11 @@ class Compiler:
         """
         if isinstance(node, Group):
             every, some, none = (
-                [self.of_groups(part, codes, n, inside) for part in parts if self.query(part)]
+                [
+                    self.of_groups(part, codes, n, inside)
+                    for part in dict.fromkeys(parts)  # what is said twice holds where it holds
+                    if self.query(part)
+                ]
                 for parts in (node.must, node.should, node.must_not)
             )
             if some and node.needs_one:
@@ -364,6 +371,16 @@ class Compiler:
         slots = self.matching(node)
         found[codes.take(slots[inside.take(slots)])] = True
         return found
+
+
+def _few(tokens: Sequence[Any], node: Node) -> None:
+    if len(tokens) > _TOKENS_MOST:
+        raise QueryError(
+            "query_too_long",
+            f"a word or a phrase has at most {_TOKENS_MOST:,} tokens once it is cut into them, "
+            f"got {len(tokens):,} of {node.shown()[:40]!r}",
+            "search for a part of it",
+        )
 
 
 def _side_by_side(spans: Sequence[Span]) -> list[str]:

@@ -428,6 +428,7 @@ class Snapshot:
         documents: Collection[str] | None = None,
         limit: int | None = 1000,
         skip: int = 0,
+        matches_most: int | None = None,
     ) -> GrepResult:
         r"""Lines that match a regular expression (RE2 syntax) or, with `literal`, a text.
 
@@ -435,9 +436,11 @@ class Snapshot:
         those of the raw bytes; without it, those of the chunks' rendered text (where
         ``max\_allowed\_packet`` is ``max_allowed_packet``), and the spans are the raw bytes that
         show them. `documents` limits the search to these ids; `limit` and `skip` choose the lines
-        that are answered.
+        that are answered. With `matches_most`, no more matches than that are counted of a megabyte
+        of text that RE2 must look through (`counted` says whether there are more).
 
-        Raises ValueError for a pattern that is not one (it names the place), ImportError when
+        Raises ValueError for a pattern that is not one (it names the place) or is too large to be
+        looked for everywhere, ImportError when
         google-re2 is missing (literals work without it).
         """
         from .grep import grep
@@ -451,4 +454,5 @@ class Snapshot:
             documents=documents,
             limit=limit,
             skip=skip,
+            matches_most=matches_most,
         )

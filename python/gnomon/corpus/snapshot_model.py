@@ -97,3 +97,4 @@ class GrepResult(msgspec.Struct, frozen=True):
     scanned: int
     documents: int
     literals: str
+    counted: bool = True  # False: there are more matches than `total_matches`, on the same lines
