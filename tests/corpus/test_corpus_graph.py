@@ -138,6 +138,27 @@ def test_steps_are_the_edges_with_their_first_evidence(tmp_path):
             assert graph.steps(node, limit=2) == steps[:2]
 
 
+def test_names_and_places_are_the_same_however_they_are_asked_for(tmp_path):
+    """As keys or as nodes, as proofs or as evidence, the first few or all."""
+    with CorpusIndex.create(tmp_path / "x") as index:
+        put(index, pages(11, 12))
+        put(index, edited(pages(11, 12), random.Random(4), 6))
+        snapshot = index.snapshot()
+        graph, keys = snapshot.graph, set()
+        for document in snapshot.documents():
+            for chunk in snapshot.chunks_of(document.id):
+                named = [(node.key, each.role) for node, each in graph.entities_of(chunk.id)]
+                assert graph.keys_in(chunk.id) == named
+                keys.update(key for key, _ in named)
+        assert len(keys) > 10
+        for key in keys:
+            for role in (None, "defines", "mentions"):
+                every = graph.mentions(key, role=role)
+                assert [graph.evidence(one) for one in graph.proofs_of(key, role=role)] == every
+                assert graph.mentions(key, role=role, limit=2) == every[:2]
+                assert all(role in (None, each.role) for each in every)
+
+
 def test_what_is_kept_is_bounded_by_number_and_by_length(tmp_path):
     """What a generation was asked before changes nothing, and no caller fills the memory."""
     kept = Kept(3)
