@@ -31,6 +31,12 @@ PyObject* field(PyObject* tuple, Py_ssize_t place) {
     return PyTuple_GET_ITEM(tuple, place);
 }
 
+bool truth_of(PyObject* given) {
+    const int truth = PyObject_IsTrue(given);
+    if (truth < 0) throw py::error_already_set();
+    return truth == 1;
+}
+
 string_view text_of(PyObject* text) {
     Py_ssize_t size = 0;
     const char* data = PyUnicode_AsUTF8AndSize(text, &size);
@@ -66,6 +72,7 @@ class ChunkReader {
         if (after > atoms_.size() || start < 0 || end < start || end > size(raw_) || end > size(data_))
             throw py::index_error("a draft lies outside of its document");
         const py::handle words = field(draft, 5);
+        if (!PyUnicode_Check(words.ptr())) throw py::type_error("the text of a draft is a str");
         py::object owner;
         const string_view text = utf8_view(words, owner);
         const ChunkBlocks parts = blocks_of(std::span(atoms_).subspan(first, after - first), start, end);
@@ -81,7 +88,7 @@ class ChunkReader {
                            {},
                            {},
                            map_of_marks(),
-                           PyObject_IsTrue(field(draft, 7)) == 1,
+                           truth_of(field(draft, 7)),
                            first < after ? header_of(first, start) : std::nullopt};
         const auto shown =
             raw_.substr(static_cast<std::size_t>(start), static_cast<std::size_t>(end - start));

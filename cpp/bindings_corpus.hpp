@@ -16,8 +16,11 @@ std::vector<RawSpan> spans_of(const pybind11::list& given);
 std::vector<RawSpan> located(const pybind11::str& text, const pybind11::object& marks,
                              std::vector<RawSpan> spans);
 
-// A named tuple without its Python constructor.
+// A named tuple without its Python constructor. Throws TypeError where `type` is none.
 inline pybind11::object named_tuple(const pybind11::object& type, const pybind11::tuple& fields) {
+    if (!PyType_Check(type.ptr()) ||
+        !PyType_HasFeature(reinterpret_cast<PyTypeObject*>(type.ptr()), Py_TPFLAGS_TUPLE_SUBCLASS))
+        throw pybind11::type_error("what is made is a type of tuples");
     const pybind11::tuple arguments = pybind11::make_tuple(fields);
     PyObject* tuple =
         PyTuple_Type.tp_new(reinterpret_cast<PyTypeObject*>(type.ptr()), arguments.ptr(), nullptr);

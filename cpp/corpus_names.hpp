@@ -22,7 +22,7 @@ enum Near : unsigned {
 };
 unsigned near_of(TextView text, RawSpan span);
 
-// The groups of gnomon.corpus.names.TOKEN that a verdict looks at; all others are kOtherGroup.
+// The groups of gnomon.corpus.names.TOKEN that a verdict looks at; all others are `other`.
 enum class NameGroup { snake, camel, pascal, upper, mixed, method, assigned, other };
 NameGroup name_group(std::string_view group);
 

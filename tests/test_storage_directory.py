@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from gnomon import _core
-from gnomon._manifest import decode, encode
+from gnomon._manifest import Manifest, Part, _is_sealed, decode, encode
 from gnomon.storage import Directory, DirectoryWriter
 from storage_states import commit, number_of, put
 
@@ -261,6 +261,16 @@ def test_no_manifest_at_all(tmp_path, data):
     (tmp_path / "MANIFEST.json").write_bytes(data)
     with pytest.raises(_core.CorruptIndex):
         Directory.open(tmp_path)
+
+
+def test_only_small_manifests_are_remembered_and_large_ones_are_checked():
+    for size, kept in ((1 << 20) // 2, True), (1 << 21, False):
+        data = encode(Manifest(1, {"a": Part({}, {"x": "y" * size})}, {}))
+        before = _is_sealed.cache_info().misses
+        assert decode(data, "here").parts["a"].meta == {"x": "y" * size}
+        assert _is_sealed.cache_info().misses == before + kept
+        with pytest.raises(_core.CorruptIndex, match="damaged"):
+            decode(data.replace(b"y", b"z", 1), "here")
 
 
 def test_infinite_numbers_in_a_manifest(tmp_path):

@@ -23,6 +23,7 @@ MANIFEST = "MANIFEST.json"
 FORMAT = "gnomon"
 VERSION = 1
 MANIFEST_BYTES_MAX = 64 * 1024 * 1024
+_KEPT_BYTES_MAX = 1 << 20  # of a manifest that is remembered as intact
 NAME_PATTERN = re.compile(r"[a-z][a-z0-9_]{0,63}")
 FILE_PATTERN = re.compile(r"[a-z][a-z0-9_]{0,63}-[a-z][a-z0-9_]{0,63}-[0-9]{6,19}\.gno")
 _REMEDY = "restore it from a copy or build the index again"
@@ -139,7 +140,7 @@ def decode(data: bytes, where: str) -> Manifest:
         )
     body = {key: value for key, value in raw.items() if key != "checksum"}
     try:
-        intact = _is_sealed(data)
+        intact = _is_sealed(data) if len(data) <= _KEPT_BYTES_MAX else _seal(body) == data
     except (ValueError, RecursionError):  # a number that overflows to infinity
         intact = False
     if not intact:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import random
+import re
+
 import msgspec
 import pytest
 from gnomon import _core
-from gnomon.corpus import names, process_document, relations, words
+from gnomon.corpus import line_syntax, names, process_document, relations, words
 from gnomon.corpus.assemble import Draft, Limits, cut_chunks, cut_sections
 from gnomon.corpus.markdown_reference import ReferenceReader
 from gnomon.corpus.mentions import Finder
@@ -92,11 +95,23 @@ def test_what_is_no_event_is_refused(bad: object) -> None:
     assert not parsed.texts
 
 
+def test_what_is_no_draft_and_no_type_of_tuples_is_refused() -> None:
+    draft = (0, 0, 0, 0, 0, 5, None, False)
+    with pytest.raises(TypeError, match="the text of a draft"):
+        _core.chunk_records([draft], [], b"", b"", None)
+    with pytest.raises(TypeError, match="named tuples"):
+        _core.chunk_records([draft[:5]], [], b"", b"", None)
+    for kind in (int, 5, (), None):
+        judge = _core.NameJudge(kind, {}, [], [], [], set(), False)
+        with pytest.raises(TypeError, match="type of tuples"):
+            judge.names("some_name", None, 0, [(0, 9, "snake")])
+
+
 @given(
     st.lists(st.tuples(st.sampled_from(["a.md", "b.txt", "c.py", "d.html"]), TEXTS), max_size=3),
     st.sampled_from([b"", b"\xff", b"\xef\xbb\xbf", b"\xff\xfe"]),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_a_document_straight_for_a_segment_is_the_finished_one(
     documents: list[tuple[str, str]], before: bytes
 ) -> None:
@@ -234,6 +249,26 @@ def test_links_lead_where_the_reference_says(folder: str, url: str) -> None:
         assert told == relations._target(folder, url)
 
 
+def judged_as_decided(text: str) -> None:
+    """The finder with its judge finds what it finds when each name is decided by the patterns."""
+
+    def asking(self: Finder, draft: Draft, judge: object) -> None:
+        self._about_env = None
+        hits = hits_of(draft.text)
+        places = _core.locate_spans(draft.text, draft.marks, draft.start, hits)
+        for hit, place in zip(hits, places, strict=True):
+            code = self.kind_at(place[0]) == "code"
+            self._decide(draft, *hit, *place, code, 127)
+
+    parsed = parse_markdown(text.encode())
+    sections = cut_sections(parsed, "d")
+    drafts = cut_chunks(parsed, sections, Limits())
+    found = Finder(parsed, sections, drafts).find()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Finder, "_chunk", asking)
+        assert Finder(parsed, sections, drafts).find() == found
+
+
 @given(TEXTS)
 @example(
     "`max_size`, `fooBar`, `BarReader` and [`Baz`](variables.md#x); MY_ENV environment variable"
@@ -241,20 +276,40 @@ def test_links_lead_where_the_reference_says(folder: str, url: str) -> None:
 @example("package fooBar, class FooBar, MY_BAR error, the FooBar function, foo_bar.c and x.y(1)")
 @settings(max_examples=200, deadline=None)
 def test_judged_names_are_those_that_are_decided_one_by_one(text: str) -> None:
-    def asking(self: Finder, draft: Draft, judge: object) -> None:
-        self._about_env = None
-        hits = hits_of(draft.text)
-        places = _core.locate_spans(draft.text, draft.marks, draft.start, hits)
-        plain = _core.plain_names(draft.text, hits)
-        for hit, place, alone in zip(hits, places, plain, strict=True):
-            code = self.kind_at(place[0]) == "code"
-            self._decide(draft, *hit, *place, code, 0 if alone else 127)
+    judged_as_decided(text * 3)
 
-    data = (text * 3).encode()
-    parsed = parse_markdown(data)
-    sections = cut_sections(parsed, "d")
-    drafts = cut_chunks(parsed, sections, Limits())
-    found = Finder(parsed, sections, drafts).find()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Finder, "_chunk", asking)
-        assert Finder(parsed, sections, drafts).find() == found
+
+def some_match(node: line_syntax.Node, rng: random.Random) -> str:
+    """A text that an expression matches."""
+    if isinstance(node, line_syntax.Edge):
+        return ""
+    if isinstance(node, line_syntax.Characters):
+        return rng.choice([chr(code) for code in range(128) if node.bits >> code & 1])
+    if isinstance(node, line_syntax.Repeated):
+        most = node.least + 1 if node.most is None else node.most
+        return "".join(some_match(node.part, rng) for _ in range(rng.randint(node.least, most)))
+    if isinstance(node, line_syntax.Alternatives):
+        return some_match(rng.choice(node.parts), rng)
+    return "".join(some_match(part, rng) for part in node.parts)
+
+
+def test_the_judge_knows_the_words_of_all_patterns() -> None:
+    """It holds the letters of these words a second time, and asks where they stand."""
+    rng, lines = random.Random(7), []
+    for pattern in (
+        *(names.PACKAGE_BEFORE, names.CLASS_BEFORE, names.NOUN_BEFORE),
+        *(names.FUNCTION_NOUN, names.ERROR_NOUN, names.OPTION_NOUN),
+    ):
+        node = line_syntax.syntax(pattern.pattern)
+        assert node is not None
+        for beside in {some_match(node, rng) for _ in range(150)}:
+            for name in ("max_size", "FooBar", "MAX_SIZE"):
+                text = f"{beside}{name}" if "$" in pattern.pattern else f"{name}{beside}"
+                lines.append(f"x {text} y")
+    judged_as_decided("\n\n".join(lines))
+
+
+def test_the_judge_knows_the_ends_of_all_classes() -> None:
+    ends = re.findall("[A-Za-z]+", names.CLASS_END.pattern)
+    assert len(ends) > 20
+    judged_as_decided("\n\n".join(f"`Foo{end}`, `Foo{end}x` and `{end}Foo`" for end in ends))

@@ -10,6 +10,8 @@ from corpora import count
 from corpus_states import built, by_acl, edited, pages, put
 from gnomon.corpus import CorpusIndex, Documents, process_document
 from gnomon.corpus.graph_names import edits
+from gnomon.corpus.graph_segment import KEY_MOST
+from gnomon.corpus.kept import Kept
 from gnomon.corpus.links import slug
 from hypothesis import given
 from hypothesis import strategies as st
@@ -134,6 +136,48 @@ def test_steps_are_the_edges_with_their_first_evidence(tmp_path):
             assert [edge for edge, _ in steps] == [(e.type, e.source, e.target) for e in edges]
             assert [graph.evidence(proof) for _, proof in steps] == [e.evidence[0] for e in edges]
             assert graph.steps(node, limit=2) == steps[:2]
+
+
+def test_names_and_places_are_the_same_however_they_are_asked_for(tmp_path):
+    """As keys or as nodes, as proofs or as evidence, the first few or all."""
+    with CorpusIndex.create(tmp_path / "x") as index:
+        put(index, pages(11, 12))
+        put(index, edited(pages(11, 12), random.Random(4), 6))
+        snapshot = index.snapshot()
+        graph, keys = snapshot.graph, set()
+        for document in snapshot.documents():
+            for chunk in snapshot.chunks_of(document.id):
+                named = [(node.key, each.role) for node, each in graph.entities_of(chunk.id)]
+                assert graph.keys_in(chunk.id) == named
+                keys.update(key for key, _ in named)
+        assert len(keys) > 10
+        for key in keys:
+            for role in (None, "defines", "mentions"):
+                every = graph.mentions(key, role=role)
+                assert [graph.evidence(one) for one in graph.proofs_of(key, role=role)] == every
+                assert graph.mentions(key, role=role, limit=2) == every[:2]
+                assert all(role in (None, each.role) for each in every)
+
+
+def test_what_is_kept_is_bounded_by_number_and_by_length(tmp_path):
+    """What a generation was asked before changes nothing, and no caller fills the memory."""
+    kept = Kept(3)
+    for number in range(7):
+        assert kept.keep(number, str(number)) == str(number)
+        assert len(kept) <= 3
+    assert kept == {6: "6"}
+    snapshot = built(tmp_path / "x", pages(3, 8))
+    graph = snapshot.graph
+    wanted = {"option:wait_timeout", "identifier:wait_timeout"}
+    for name in ("wait_timeout", "x" * 5000, "\ud800", "wait_timeout"):
+        called = {node.key for node in graph.find_entities(name)}
+        assert called == (wanted if name == "wait_timeout" else set())
+        assert (graph.entity(f"option:{name}") is not None) == bool(called)
+    assert max(map(len, graph._nodes)) <= KEY_MOST
+    assert max(len(name) for name, _, _ in graph._called) <= KEY_MOST
+    assert (
+        max(len(key) for part in snapshot._live.segments for key in part.graph._numbers) <= KEY_MOST
+    )
 
 
 def corpus_of(tmp_path, **files: str):

@@ -318,3 +318,44 @@ def test_where_words_and_vectors_agree_nothing_is_asked_by_document() -> None:
     together = answer_tool(corpus("Rose"), "search_general_knowledge", asked)
     assert (together.report.mode, together.report.fallbacks) == ("hybrid", ())
     assert together.items[0].title.startswith("Rose")
+
+
+def test_the_first_page_decides_for_all_what_stands_by_document() -> None:
+    """A passage that only a later page looks at holds most of the words; the list stays."""
+    from corpora import all_ids, corpus_of, pages
+    from gnomon.corpus import Source, process_document
+
+    words = ["heron", "pigeon", "swallow", "magpie", "kestrel"]
+
+    def embed(texts: list[str]) -> Any:
+        asked = [all(word in text for word in words) for text in texts]
+        near = [
+            3.0 if one else float("nearest" in text) for one, text in zip(asked, texts, strict=True)
+        ]
+        return [[one + ("elsewhere" in text), 1.0] for one, text in zip(near, texts, strict=True)]
+
+    source = Source(name="docs")
+    texts = {
+        f"{word}{n}.md": f"# N{n}\n\n{word} r{n}{word}.\n" for n in range(12) for word in words
+    }
+    texts |= {f"e{n}.md": f"# E {n}\n\nelsewhere q{n}.\n" for n in range(110)}
+    filler = " ".join(f"filler{n}" for n in range(90))
+    texts["long.md"] = f"# Long\n\nheron pigeon swallow {filler} {filler}.\n"
+    parts = "".join(f"# Part {n}\n\nApart p{n}.\n\n" for n in range(4))
+    texts["near.md"] = f"# Near\n\nThe nearest and elsewhere.\n\n{parts}"
+    made = [
+        (process_document(text.encode(), source, path=path), text.encode(), source)
+        for path, text in texts.items()
+    ]
+    corpus = corpus_of(made, embedder=embed)
+    answers = pages(
+        lambda **given: answer_tool(corpus, "search_general_knowledge", given),
+        query=" ".join(words), k=40, max_tokens=8000,
+    )  # fmt: skip
+    assert {tuple(s.step for s in each.report.fallbacks) for each in answers} == {(BY_DOCUMENT,)}
+    assert answers[0].items[0].path == "near.md"
+    shown = all_ids(answers)
+    assert len(shown) == len(set(shown)) > 120
+    assert {f"{word}{n}.md" for n in range(12) for word in words} < {
+        i.path for a in answers for i in a.items
+    }

@@ -160,7 +160,12 @@ class TermCount(msgspec.Struct, frozen=True):
 
 
 class Fallback(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A step that was taken because the one before found too little; `query` is what it asked."""
+    """A step that was taken because the one before found too little; `query` is what it asked.
+
+    `step` is one of `gnomon.corpus.relax.STEPS`; "dense", what the vectors give, or "sparse", where
+    there are none; of the tools "search", where the graph has nothing, and "by-document", where a
+    question seems to be in other words than the corpus and the nearest documents stand first.
+    """
 
     step: str
     why: str

@@ -15,7 +15,8 @@ import numpy as np
 from .columns_io import Array, Int64Array, decoded, widths_of
 from .graph_edges import Proof, Relations, Triple, in_order
 from .graph_names import Spelled, find_names, similar_names
-from .graph_segment import GraphSegment
+from .graph_segment import KEY_MOST, GraphSegment
+from .kept import Kept
 from .links import Links
 from .live import Live
 from .model import Evidence
@@ -39,22 +40,20 @@ class Graph:
         self._live = live
         self.links = Links(live)
         self._relations = Relations(live, self.links)
-        self._nodes: dict[str, Node | None] = {}
+        self._nodes: Kept[str, Node | None] = Kept(_NODES_MOST)
         self._steps: dict[tuple[str, str, frozenset[str] | None], list[tuple[Triple, Proof]]] = {}
         self._steps_kept = 0  # relations in `_steps`
-        self._called: dict[tuple[str, frozenset[str] | None, int], list[Node]] = {}
+        self._called: Kept[tuple[str, frozenset[str] | None, int], list[Node]] = Kept(_CALLED_MOST)
 
     # Entities
 
     def entity(self, key: str) -> Node | None:
         """The entity of this key, or None when the view has none."""
-        nodes = self._nodes  # other threads may put another dict in its place
-        if len(nodes) >= _NODES_MOST:
-            nodes = self._nodes = {}
         try:
-            return nodes[key]
+            return self._nodes[key]
         except KeyError:
-            return nodes.setdefault(key, self._entity(key))
+            node = self._entity(key)
+            return self._nodes.keep(key, node) if len(key) <= KEY_MOST else node
 
     def _entity(self, key: str) -> Node | None:
         spellings: dict[str, int] = {}
@@ -88,9 +87,8 @@ class Graph:
         known = self._called.get(key)
         if known is None:
             known = find_names(self, name, types, limit)
-            if len(self._called) >= _CALLED_MOST:
-                self._called = {}
-            self._called[key] = known
+            if len(name) <= KEY_MOST:
+                self._called.keep(key, known)
         return list(known)
 
     def similar(

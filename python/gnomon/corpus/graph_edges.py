@@ -15,6 +15,7 @@ import numpy as np
 
 from .columns_io import Array, Int64Array
 from .graph_segment import GraphSegment
+from .kept import Kept
 from .links import Links
 from .live import Live, Spot
 from .model import Evidence
@@ -36,11 +37,11 @@ class Relations:
     def __init__(self, live: Live, links: Links) -> None:
         self._live = live
         self._links = links
-        self._names: list[dict[int, str]] = [{} for _ in live.segments]
-        self._numbers: list[dict[str, int]] = [{} for _ in live.segments]
+        self._names: list[Kept[int, str]] = [Kept(_NAMES_MOST) for _ in live.segments]
+        self._numbers: list[Kept[str, int]] = [Kept(_NAMES_MOST) for _ in live.segments]
         self._into: dict[Spot, dict[str, list[tuple[Triple, Proof]]]] = {}
         self._kept = 0  # proofs in `_into`
-        self._headings: dict[Spot, list[Proof]] = {}
+        self._headings: Kept[Spot, list[Proof]] = Kept(_HEADINGS_MOST)
 
     def of(self, node: str, direction: str, wanted: frozenset[str] | None) -> Edges:
         """The relations of a node with their proofs, out of it first."""
@@ -95,23 +96,17 @@ class Relations:
             known = self._numbers[number]
             place = known.get(node)
             if place is None:
-                if len(known) >= _NAMES_MOST:
-                    known = self._numbers[number] = {}
-                place = known[node] = segment.graph.node(node)
+                place = known.keep(node, segment.graph.node(node))
             if place >= 0:
                 yield number, segment.graph, place
 
     def _called(self, number: int, graph: GraphSegment, nodes: list[int]) -> list[str]:
         """The names of nodes of a segment."""
         known = self._names[number]
-        if len(known) >= _NAMES_MOST:
-            known = self._names[number] = {}
         names = []
         for node in nodes:
             name = known.get(node)
-            if name is None:
-                name = known[node] = graph.name(node)
-            names.append(name)
+            names.append(known.keep(node, graph.name(node)) if name is None else name)
         return names
 
     # Rows
@@ -239,9 +234,7 @@ class Relations:
         """The heading of a section as the evidence of where it stands in the tree."""
         known = self._headings.get(spot)
         if known is None:
-            if len(self._headings) >= _HEADINGS_MOST:
-                self._headings = {}
-            known = self._headings[spot] = self._read_heading(spot)
+            known = self._headings.keep(spot, self._read_heading(spot))
         return known
 
     def _read_heading(self, spot: Spot) -> list[Proof]:

@@ -27,6 +27,7 @@ from .columns_io import (
     widths_of,
 )
 from .graph_columns import ROLE_COUNT, fold_last, fold_name
+from .kept import Kept
 from .prepare_model import ROLES
 
 _COLUMNS = (
@@ -36,6 +37,7 @@ _COLUMNS = (
     *("proof_chunk", "proof_start", "proof_length", "proof_role"),
 )
 _NUMBERS_MOST = 20_000  # entities whose number is kept
+KEY_MOST = 256  # characters of a key or name for which something is kept: callers say any
 _COUNTED = ("pair", "at", "out", "proof")  # as first rows: "pair_first", ...
 
 
@@ -58,7 +60,7 @@ class GraphSegment:
         self._path = container.path
         self._sections = section_ids
         self.entities = Strings(container, "entity")
-        self._numbers: dict[str, int] = {}
+        self._numbers: Kept[str, int] = Kept(_NUMBERS_MOST)
         self.names = Strings(container, "name")
         self.others = strings_of(container, "other")
         self.columns: dict[str, Array] = {name: container.array(name) for name in _COLUMNS}
@@ -150,9 +152,8 @@ class GraphSegment:
         number = self._numbers.get(key)
         if number is None:
             number = self.entities.find(key.encode("utf-8", "surrogatepass"))
-            if len(self._numbers) >= _NUMBERS_MOST:
-                self._numbers = {}
-            self._numbers[key] = number
+            if len(key) <= KEY_MOST:
+                self._numbers.keep(key, number)
         return number
 
     def named(self, word: bytes, by: str, whole: bool) -> list[int]:

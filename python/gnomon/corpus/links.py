@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from .kept import Kept
 from .live import Live, Spot
 from .model import Document, document_id
 
@@ -19,6 +20,7 @@ _ENDINGS = (
 )
 
 
+_KNOWN_MOST = 200_000  # links whose end is kept
 _ANCHORED_MOST = 1000  # documents whose anchors are kept
 _NOT_IN_SLUG = re.compile(r"[^\w\- ]")
 
@@ -37,8 +39,8 @@ class Links:
 
     def __init__(self, live: Live) -> None:
         self._live = live
-        self._known: dict[tuple[str, str], str] = {}  # each link leads where it did before
-        self._anchors: dict[Spot, tuple[dict[str, str], dict[str, str]]] = {}
+        self._known: Kept[tuple[str, str], str] = Kept(_KNOWN_MOST)
+        self._anchors: Kept[Spot, tuple[dict[str, str], dict[str, str]]] = Kept(_ANCHORED_MOST)
         self._sources = sorted({name for segment in live.segments for name in segment.sources})
 
     def documents(self, path: str, source: str | None = None) -> Iterator[Document]:
@@ -51,9 +53,9 @@ class Links:
     def target(self, node: str, source: str) -> str:
         """The document or section that ``path:PATH#ANCHOR`` leads to; itself where to none."""
         known = self._known.get((node, source))
-        if known is None:
-            known = self._known[node, source] = self._target(node, source)
-        return known
+        return (
+            self._known.keep((node, source), self._target(node, source)) if known is None else known
+        )
 
     def _target(self, node: str, source: str) -> str:
         path, _, anchor = node.removeprefix("path:").partition("#")
@@ -71,10 +73,7 @@ class Links:
             return ""
         known = self._anchors.get(spot)
         if known is None:
-            known = self._anchors_of(spot)
-            if len(self._anchors) >= _ANCHORED_MOST:
-                self._anchors = {}
-            self._anchors[spot] = known
+            known = self._anchors.keep(spot, self._anchors_of(spot))
         exact, folded = known
         section = exact.get(anchor) or folded.get(anchor.casefold())
         return f"section:{section}" if section else ""

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .columns_io import Array, IdColumn, Int64Array
+from .kept import Kept
 from .model import Document
 from .segment import Segment
 
@@ -40,7 +41,7 @@ class Live:
         self.segments = tuple(segments)
         self.masks = tuple(masks)
         self.n_documents = sum(int(mask.sum()) for mask in self.masks)
-        self._spots: dict[tuple[str, str], Spot] = {}
+        self._spots: Kept[tuple[str, str], Spot] = Kept(_SPOTS_MOST)
 
     def narrowed(self, masks: Sequence[Mask]) -> Live:
         """The documents that `masks` hold as well."""
@@ -82,9 +83,7 @@ class Live:
             of = segment.doc_of_section if kind == "section" else segment.doc_of_chunk
             for row in column.find(wanted):
                 if self.masks[number][of(row)]:
-                    if len(self._spots) >= _SPOTS_MOST:
-                        self._spots = {}
-                    return self._spots.setdefault((kind, wanted), Spot(number, row))
+                    return self._spots.keep((kind, wanted), Spot(number, row))
         return None
 
     # Chunks by cid

@@ -40,6 +40,9 @@ class Questions(Generic[_R]):
     or a list of chunk ids. `k` bounds the items, `max_tokens` (at least 256) the whole answer with
     its report; `report.cursor` continues. `detail` says how much each item carries: "ids" (where it
     is), "low" (with an excerpt), "text" (with the whole text, up to 1,600 characters), "full".
+
+    A query has at most 16,384 characters, and 4,096 have a claim, a pattern of `grep`, a name in
+    `navigate`, and a value in `filters`. Beyond, `report.problem` says so, and nothing is asked.
     """
 
     def _ask(self, call: Call) -> _R:

@@ -19,6 +19,7 @@ from .. import _core
 from ..storage import Directory
 from .columns_io import Array, IdColumn, Int64Array, place_of, widths_of
 from .graph_segment import GraphSegment
+from .kept import Kept
 from .model import Chunk, Document, Report, Section
 from .records_io import Records
 from .segment_writer import PART, READ, VERSION
@@ -70,9 +71,9 @@ class Segment:
         self._lock = threading.Lock()
         self._rendered: OrderedDict[int, tuple[bytes, Int64Array]] = OrderedDict()
         self._rendered_bytes = 0
-        self._kept_chunks: dict[int, Chunk] = {}
-        self._kept_sections: dict[int, Section] = {}
-        self._kept_documents: dict[int, Document] = {}
+        self._kept_chunks: Kept[int, Chunk] = Kept(KEPT_MOST)
+        self._kept_sections: Kept[int, Section] = Kept(KEPT_MOST)
+        self._kept_documents: Kept[int, Document] = Kept(KEPT_MOST)
         self.acls = [tuple(names) for names in meta["acls"]]
         self.sources: list[str] = list(meta["sources"])
         self._check()
@@ -176,10 +177,8 @@ class Segment:
         """A document's record."""
         known = self._kept_documents.get(doc)
         if known is None:
-            known = document_of(self._stored_document(doc), self.docs[doc], self.revision(doc))
-            if len(self._kept_documents) >= KEPT_MOST:
-                self._kept_documents = {}
-            self._kept_documents[doc] = known
+            made = document_of(self._stored_document(doc), self.docs[doc], self.revision(doc))
+            known = self._kept_documents.keep(doc, made)
         return known
 
     @cached_property
@@ -206,12 +205,11 @@ class Segment:
     def section(self, section: int) -> Section:
         """A section."""
         known = self._kept_sections.get(section)
-        if known is None:
-            known = self._read_section(section)
-            if len(self._kept_sections) >= KEPT_MOST:
-                self._kept_sections = {}
-            self._kept_sections[section] = known
-        return known
+        return (
+            self._kept_sections.keep(section, self._read_section(section))
+            if known is None
+            else known
+        )
 
     def _read_section(self, section: int) -> Section:
         doc = self.doc_of_section(section)
@@ -223,12 +221,7 @@ class Segment:
     def chunk(self, chunk: int) -> Chunk:
         """A chunk."""
         known = self._kept_chunks.get(chunk)
-        if known is None:
-            known = self._read_chunk(chunk)
-            if len(self._kept_chunks) >= KEPT_MOST:
-                self._kept_chunks = {}
-            self._kept_chunks[chunk] = known
-        return known
+        return self._kept_chunks.keep(chunk, self._read_chunk(chunk)) if known is None else known
 
     def _read_chunk(self, chunk: int) -> Chunk:
         doc = self.doc_of_chunk(chunk)

@@ -11,7 +11,7 @@ from .answers import Answer, Fallback, Item
 from .eval_questions import read_question
 from .query_parse import parse
 from .questions import Call
-from .tool_work import Work, listed_of
+from .tool_work import CANDIDATES, Work, listed_of
 
 if TYPE_CHECKING:
     from .engine import Engine
@@ -43,10 +43,9 @@ def search(engine: Engine, call: Call) -> Answer:
         **work.bounds,
     )
     listed = listed_of(answer)
-    if answer.report.mode == "hybrid" and _uncovered(listed.items):
-        nearest = work.ask.hybrid_search(
-            args["query"], "dense", filters, work.wanted, **work.bounds
-        )
+    # What the first page looks at decides for all pages, or one would go on in another list.
+    if answer.report.mode == "hybrid" and _uncovered(listed.items[:CANDIDATES]):
+        nearest = work.ask.hybrid_search(args["query"], "dense", filters, CANDIDATES, **work.bounds)
         if _apart(work, filters, nearest.items):
             listed.items = _by_document(work, filters, nearest.items, listed.items)
             step = Fallback(BY_DOCUMENT, OTHER_WORDS, "", len(listed.items))
