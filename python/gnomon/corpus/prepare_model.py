@@ -16,7 +16,7 @@ from .stored import Packed
 
 ROLES = ("mentions", "defines", "example")
 DERIVED = ("parent", "next")  # relations that the section tree says: not stored
-PROCESSING = 2  # rises when processing changes, so that an update does all documents anew
+PROCESSING = 3  # rises when processing changes, so that an update does all documents anew
 
 
 class Task(NamedTuple):
