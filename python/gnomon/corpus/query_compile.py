@@ -109,7 +109,7 @@ class Compiler:
             self._held[node] = slots if few else np.packbits(self.slots.mask(slots))
             return slots
         if known.dtype == np.int64:
-            return known
+            return np.asarray(known, dtype=np.int64)
         return np.flatnonzero(np.unpackbits(known, count=self.slots.n))
 
     def holds(self, node: Node) -> Mask:
