@@ -97,9 +97,11 @@ def scan(regex: Any, buffers: Iterable[Buffer], matches_most: int | None = None)
             waiting.append((buffer, pool.submit(spans, buffer.data)))
             if len(waiting) > 2 * threads:  # no more than that is held
                 done, future = waiting.pop(0)
-                yield _lines(done, *future.result(), most=matches_most)
+                begun, ended = future.result()
+                yield _lines(done, begun, ended, matches_most)
         for done, future in waiting:
-            yield _lines(done, *future.result(), most=matches_most)
+            begun, ended = future.result()
+            yield _lines(done, begun, ended, matches_most)
 
 
 def spans_of(
