@@ -23,6 +23,7 @@ from gnomon.corpus.tool_answers import as_json
 from gnomon.corpus.toolset import call_tool, corpus_tools
 
 SECRET = "swordfish"
+NOON = 1_800_000_000.0  # of `retrieved_at`: two answers are compared, a second may end between them
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +38,7 @@ def whole(index: Path) -> Corpus:
 
 @pytest.fixture(scope="module")
 def corpus(index: Path) -> Corpus:
-    return Corpus.open(index, "ann", ["docs"])
+    return Corpus.open(index, "ann", ["docs"], clock=lambda: NOON)
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +49,7 @@ def without(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
     with CorpusIndex.create(place) as made:
         made.update([Documents(Source(name="docs", acl=("docs",)), given)])
         made.update([Documents(Source(name="other", acl=("other",)), [("x.md", b"# X\n")])])
-    return Corpus.open(place, "ann", ["docs"])
+    return Corpus.open(place, "ann", ["docs"], clock=lambda: NOON)
 
 
 def told(corpus: Corpus, name: str, **arguments: Any) -> dict[str, Any]:
