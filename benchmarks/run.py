@@ -77,6 +77,19 @@ def figure(value: float) -> str:
     return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
+def shown(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Where rows have limits, those that do; what they were worked out from stays in the file."""
+    return [row for row in rows if "limit" in row] or rows
+
+
+def told(row: dict[str, Any]) -> str:
+    """A row's figure, and the limit that it has to keep."""
+    said = f"{figure(row['value'])} {row['unit']}"
+    if "limit" not in row:
+        return said
+    return f"{said} (goal: {row['limit']}{'' if row['met'] else ', not met'})"
+
+
 def table() -> str:
     """The README's table; empty when nothing was measured yet."""
     lines: list[str] = []
@@ -91,10 +104,7 @@ def table() -> str:
             "",
             "| what | figure |",
             "| --- | --- |",
-            *(
-                f"| {row['what']} | {figure(row['value'])} {row['unit']} |"
-                for row in result["rows"]
-            ),
+            *(f"| {row['what']} | {told(row)} |" for row in shown(result["rows"])),
         ]
     return "\n".join(lines).strip()
 
