@@ -414,13 +414,32 @@ def test_what_is_over_a_limit_is_refused_by_name(whole: Corpus, query: str, said
 
 
 def test_what_is_said_twice_counts_as_written(whole: Corpus) -> None:
-    """Equal clauses are looked up once, but score each time."""
-    asked: dict[str, Any] = {"mode": "exact", "detail": "ids", "k": 100, "max_tokens": 20_000}
+    """Equal clauses are looked up once, but score each time: words in the order of the query."""
+    asked: dict[str, Any] = {"mode": "exact", "k": 100, "max_tokens": 20_000}
     for clause in ("connect*", "conection~1", '"key retrieval"'):
         once, thrice = (
-            {item.chunk_id: item.score.value for item in whole.hybrid_search(text, **asked).items}
+            {item.chunk_id: item.score for item in whole.hybrid_search(text, **asked).items}
             for text in (clause, f"{clause} {clause} {clause}")
         )
         assert once
         assert thrice.keys() == once.keys()
-        assert all(thrice[key] == pytest.approx(3 * once[key]) for key in once)
+        for key, score in thrice.items():
+            assert score.parts == once[key].parts * 3
+            total = 0.0
+            for part in score.parts:
+                total += part.value
+            assert score.value == total
+
+
+def test_each_claim_of_a_hypothesis_is_bounded(whole: Corpus) -> None:
+    """The second was not: its patterns were looked up however many there were."""
+    many = " OR ".join(f"w{number}*" for number in range(33))
+    for claims in ((many, "key"), ("key", many)):
+        problem = whole.verify_hypothesis(*claims).report.problem
+        assert problem is not None
+        assert problem.code == "too_many_patterns"
+    for claims in (("a" * 5000, "key"), ("key", "a" * 5000)):
+        problem = whole.verify_hypothesis(*claims).report.problem
+        assert problem is not None
+        assert "got 5,000" in problem.message
+        assert problem.remedy

@@ -24,7 +24,11 @@ def grep(engine: Engine, call: Call) -> Answer:
     """One item a line that matches; `report.counts` has lines, matches and files."""
     args = call.args
     if len(args["pattern"]) > PATTERN_MOST:
-        raise QueryError("pattern_too_long", f"a pattern has at most {PATTERN_MOST:,} characters")
+        raise QueryError(
+            "pattern_too_long",
+            f"a pattern has at most {PATTERN_MOST:,} characters, got {len(args['pattern']):,}",
+            "look for a part of it, or for several patterns one after the other",
+        )
     offset = offset_of(args["cursor"], engine.generation, engine.key("grep", args))
     restricted = restriction(engine.slots, args["filters"], args["scope"])
     found, whole = _found(engine, args, restricted, offset)

@@ -108,10 +108,15 @@ class _Check:
 
     def _claim(self, text: str, name: str) -> _Claim:
         if len(text) > CLAIM_MOST:
-            raise QueryError("query_too_long", f"{name} has at most {CLAIM_MOST:,} characters")
+            raise QueryError(
+                "query_too_long",
+                f"{name} has at most {CLAIM_MOST:,} characters, got {len(text):,}",
+                "shorten the claim to the words that must stand together",
+            )
         parsed = parse(text, "and")
         if parsed.literal:
             self.notes.append(f"{name} was taken as literal words: {parsed.why}")
+        self.compiler.require_bounded(parsed.node)  # each claim: a compiler checks its first query
         query = self.compiler.query(parsed.node)
         if query is None:
             raise QueryError("empty_query", f"{name} has no word to look for", "write words")

@@ -91,7 +91,7 @@ class Compiler:
         """
         if node not in self._made:
             if not self._made:
-                self._expands(node)
+                self.require_bounded(node)
             self._made[node] = _COMPILERS[type(node)](self, node)
         return self._made[node]
 
@@ -189,8 +189,8 @@ class Compiler:
             )
 
     @staticmethod
-    def _expands(node: Node) -> None:
-        """Keeps the work of patterns bounded: each goes through the dictionary or the text."""
+    def require_bounded(node: Node) -> None:
+        """Raises QueryError for too many patterns: each goes through the dictionary or the text."""
         patterns = {leaf for leaf, _ in leaves(node) if isinstance(leaf, (Start, Similar))}
         metas = {leaf for leaf, _ in leaves(node) if isinstance(leaf, Meta)}
         regexes = {leaf for leaf, _ in leaves(node) if isinstance(leaf, Regex)}
